@@ -70,6 +70,11 @@ def flag(value: bool, argument: str) -> bool:
     return value
 
 
+def flags(**values: bool) -> dict[str, str]:
+    """Booleans as the JVM reads them, each under the name of its argument; TypeError for any other type."""
+    return {name: str(flag(value, name)).lower() for name, value in values.items()}
+
+
 def dry_run(value: bool) -> dict[str, str]:
     """The options of a call that may be asked what it would do."""
     return {"dry_run": "true"} if flag(value, "dry_run") else {}

@@ -28,6 +28,7 @@ def join(
     match: Match = "all",
     max_matches: int | None = None,
     on_late: OnLate = "drop",
+    late_labels: bool | None = None,
     release_every: Duration | None = None,
     hot: Sequence[object] | None = None,
     hot_parts: int = 8,
@@ -37,7 +38,7 @@ def join(
     A right row matches a left row when their keys are equal and `right_time` is in
     [left_time - before, left_time + after], both ends included. Null keys never match. Only event time
     counts: the order and the lag of arrival don't change the result, as long as rows arrive before the
-    watermark has passed them.
+    watermark has passed them, or their left rows wait (see `late_labels`).
 
         examples = tailrace.join(
             impressions.withWatermark("served_at", "10 minutes"),
@@ -67,10 +68,15 @@ def join(
             "last", or the "nearest" to left_time.
         max_matches: with how="left", how many matches to keep for each left row, the earliest first; one or
             more. None keeps all.
-        on_late: what is done with a row at or behind the watermark. "drop": it is left out, and counted in
-            the operator's metrics. "mark": it comes out as a row of its own, with "late_left" or "late_right"
-            in a column `_mark`. A late left row has an empty group. A late right row has itself as the only
-            match, and null in all left columns but the keys.
+        on_late: what is done with a row at or behind the watermark that isn't taken (see `late_labels`).
+            "drop": it is left out, and counted in the operator's metrics. "mark": it comes out as a row of its
+            own, with "late_left" or "late_right" in a column `_mark`. A late left row has an empty group. A
+            late right row has itself as the only match, and null in all left columns but the keys.
+        late_labels: whether a right row at or behind the watermark is taken as long as the window of a left row
+            that it may match is open: the watermark has not passed left_time + after. It is judged by times
+            alone, by the watermark of the micro-batch before. What has come out never changes. False: no
+            such row is taken. None: they are taken. But with how="inner" and `before` above zero, a checkpoint
+            is bound to it, and None goes on with that of the checkpoint: one of an earlier release has none.
         release_every: with how="left" on streams, the longest that a left row waits for others after the
             watermark has passed left_time + after: a duration, as for `before`, or "batch" for no wait. Rows
             that leave together cost less. Rows wait where the watermark moves by less than that in a
@@ -116,6 +122,7 @@ def join(
         | _convert.durations(before=before, after=after)
         | _convert.texts(how=how, into=into, match=match, on_late=on_late)
         | _convert.counts(**_convert.given(max_matches=max_matches))
+        | _convert.flags(**_convert.given(late_labels=late_labels))
         | _convert.durations(**_convert.given(release_every=release_every))
         | _convert.counts(hot_parts=hot_parts)
     )

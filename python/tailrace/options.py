@@ -12,7 +12,7 @@ The values of all arguments `on_<event>` are from one list:
 
 `Reason` has all values of the column `_mark`. It is null on ordinary rows:
 
-    "late_left", "late_right"  `join`: a left or a right row at or behind the watermark
+    "late_left", "late_right"  `join`: a left or a right row at or behind the watermark that wasn't taken
     "replay"                   `filter_replays`: a record that was written again
     "duplicate"                `sync_join`: a further row of a key
     "future"                   `sync_join` and the watermarks: an event time too far ahead of the clock

@@ -17,6 +17,7 @@ class Oracle:
 
     A row is late when its time is not after the watermark of the step before. The watermark is the least of
     both sides' greatest times less the delay, never goes back, and begins when both sides have had a row.
+    A late right row is taken if by its time it may match a left row whose window is open.
     """
 
     before: int
@@ -34,9 +35,10 @@ class Oracle:
     ) -> tuple[list[tuple[int, list[int]]], list[tuple[int, int]]]:
         """The groups and the pairs that come out of this step."""
         new_left = [r for r in left if self._on_time("left", r)]
-        new_right = [r for r in right if self._on_time("right", r) and r.key is not None]
+        new_right = [r for r in right if r.key is not None and (self._useful(r) or self._on_time("right", r))]
         pairs = [(le.id, r.id) for le in new_left for r in [*self.right, *new_right] if self._match(le, r)]
-        pairs += [(le.id, r.id) for le in self.left for r in new_right if self._match(le, r)]
+        waiting = [le for le in self.left if le.second + self.after > self.watermark]
+        pairs += [(le.id, r.id) for le in waiting for r in new_right if self._match(le, r)]
         self.left += new_left
         self.right += new_right
         self.waiting += new_left
@@ -51,6 +53,9 @@ class Oracle:
     def restart(self) -> None:
         """Spark keeps its watermark over a restart, but forgets how far each input was."""
         self._greatest.clear()
+
+    def _useful(self, right: Row) -> bool:
+        return right.second + self.before > self.watermark - self.after
 
     def _on_time(self, side: str, row: Row) -> bool:
         if row.second > self.watermark:

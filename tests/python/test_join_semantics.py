@@ -135,10 +135,11 @@ def test_late_rows_are_counted_per_side(streams: Streams) -> None:
     with streams.query(streams.join()) as query:
         streams.add([Row(1, 1, 100)], [Row(11, 1, 100)])
         query.run()
-        # Watermark 90: what is at it is late, what is a second after it isn't.
-        streams.add([Row(2, 1, 90), Row(3, 1, 91)], [Row(12, 1, 89), Row(13, 1, 90), Row(14, 1, 91)])
+        # Watermark 90: what is at it is late, what is a second after it isn't. Left rows after 60 wait.
+        streams.add([Row(2, 1, 90), Row(3, 1, 91)], [Row(12, 1, 59), Row(13, 1, 60), Row(14, 1, 91)])
         query.run()
         assert (query.total("lateLeftRows"), query.total("lateRightRows")) == (1, 2)
+        assert query.total("lateRightRowsTaken") == 0
         assert query.total("numRowsDroppedByWatermark") == 3
         streams.add([END], [END])
         query.run()
@@ -149,13 +150,13 @@ def test_late_rows_come_out_marked_when_asked_for(streams: Streams) -> None:
     with streams.query(streams.join(on_late="mark")) as query:
         streams.add([Row(1, 1, 100, "on time")], [Row(11, 1, 100)])
         query.run()
-        streams.add([Row(2, 1, 80, "late")], [Row(12, 1, 81)])
+        streams.add([Row(2, 1, 80, "late")], [Row(12, 1, 60)])
         query.run()
         late = {r["l_id"]: r for r in query.rows() if r["_mark"]}
         assert {r["_mark"] for r in late.values()} == {"late_left", "late_right"}
         assert (late[2]["l_note"], late[2]["labels"]) == ("late", [])
         assert [late[None][c] for c in ("key", "l_ts", "l_note")] == [1, None, None]
-        assert [(m["r_id"], second(m["r_ts"])) for m in late[None]["labels"]] == [(12, 81)]
+        assert [(m["r_id"], second(m["r_ts"])) for m in late[None]["labels"]] == [(12, 60)]
         streams.add([END], [END])
         query.run()
         assert groups(r for r in query.rows() if r["_mark"] is None) == [(1, [11])]
@@ -165,12 +166,31 @@ def test_late_pairs_have_nulls_on_the_other_side(streams: Streams) -> None:
     with streams.query(streams.join(how="inner", on_late="mark")) as query:
         streams.add([Row(1, 1, 100)], [Row(11, 1, 100)])
         query.run()
-        streams.add([Row(2, 1, 80)], [Row(12, 1, 81)])
+        streams.add([Row(2, 1, 80)], [Row(12, 1, 60)])
         query.run()
         rows = [(r["l_id"], r["key"], r["r_id"], r["_mark"]) for r in query.rows()]
     assert sorted(rows, key=str) == sorted(
         [(1, 1, 11, None), (2, 1, None, "late_left"), (None, 1, 12, "late_right")], key=str
     )
+
+
+def test_a_late_label_is_matched_while_its_left_row_waits(streams: Streams) -> None:
+    kept, dropped = (
+        streams.query(streams.join(**o), n) for n, o in {"kept": {}, "dropped": {"late_labels": False}}.items()
+    )
+    with kept, dropped:
+        for left, right in [
+            ([Row(1, 1, 61), Row(2, 1, 100)], [Row(11, 1, 100)]),
+            ([], [Row(12, 1, 61), Row(13, 1, 60)]),
+            ([END], [END]),
+        ]:
+            streams.add(left, right)
+            kept.run()
+            dropped.run()
+        assert groups(kept.rows()) == [(1, [12]), (2, [11])]
+        assert (kept.total("lateRightRowsTaken"), kept.total("lateRightRows")) == (1, 1)
+        assert groups(dropped.rows()) == [(1, []), (2, [11])]
+        assert (dropped.total("lateRightRowsTaken"), dropped.total("lateRightRows")) == (0, 2)
 
 
 @pytest.mark.parametrize("how", ["left", "inner"])

@@ -24,8 +24,13 @@ class JoinWindowSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("a pair may have waited for the longer side of the window") {
-    assert(window.longestWait == 30)
-    assert(JoinWindow(before = 40, after = 30).longestWait == 40)
+    assert(window.longestWait(takesLate = false) == 30)
+    assert(JoinWindow(before = 40, after = 30).longestWait(takesLate = false) == 40)
+  }
+
+  test("a pair's late right row may be before a left row that has waited") {
+    assert(window.longestWait(takesLate = true) == 50)
+    assert(JoinWindow(Long.MaxValue, 1).longestWait(takesLate = true) == Long.MaxValue)
   }
 
   test("a row at the watermark is late; without a watermark no row is") {

@@ -23,11 +23,21 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
     `match` = s.matching,
     maxMatches = s.maxMatches,
     onLate = if (s.marksLate) "mark" else "drop",
+    lateLabels = s.lateLabels,
     releaseEvery = Option.when(s.grouped)("batch")
   )
 
   private def oracleOf(s: Scenario, delays: (Long, Long)): JoinOracle =
-    new JoinOracle(s.before, s.after, s.grouped, s.matching, s.maxMatches, s.marksLate, delays)
+    new JoinOracle(
+      s.before,
+      s.after,
+      s.grouped,
+      s.matching,
+      s.maxMatches,
+      s.marksLate,
+      delays,
+      s.lateLabels.getOrElse(true)
+    )
 
   /** Runs the join and the oracle side by side. `compare` gets the rows of both after each batch. */
   private def sideBySide(s: Scenario, o: JoinOptions)(
@@ -129,6 +139,7 @@ object LabelJoinPropertySuite {
       matching: String,
       maxMatches: Option[Int],
       marksLate: Boolean,
+      lateLabels: Option[Boolean],
       partitions: Int,
       bufferBytes: Int,
       compactionRuns: Int,
@@ -181,6 +192,7 @@ object LabelJoinPropertySuite {
     matching <- if (grouped) Gen.oneOf("all", "all", "first", "last", "nearest") else Gen.const("all")
     maxMatches <- if (grouped) Gen.oneOf(None, None, Some(1), Some(3)) else Gen.const(None)
     marksLate <- Gen.oneOf(true, false)
+    lateLabels <- Gen.oneOf(None, None, Some(true), Some(false))
     partitions <- Gen.oneOf(1, 2, 2, 7)
     bufferBytes <- Gen.oneOf(1, 1000, 1 << 20)
     compactionRuns <- Gen.oneOf(2, 3, 32)
@@ -200,6 +212,7 @@ object LabelJoinPropertySuite {
     matching,
     maxMatches,
     marksLate,
+    lateLabels,
     partitions,
     bufferBytes,
     compactionRuns,

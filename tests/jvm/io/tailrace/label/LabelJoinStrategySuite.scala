@@ -70,9 +70,17 @@ class LabelJoinStrategySuite extends SparkSuite {
   test(
     "the watermark that is passed on stays behind all that may come out, rounded up, and never wraps round"
   ) {
-    def passedOn(how: String, before: String, after: String, every: String = "batch"): Option[Long] = {
+    def passedOn(
+        how: String,
+        before: String,
+        after: String,
+        every: String = "batch",
+        late: Boolean = true
+    ): Option[Long] = {
       val steps = Option.when(how == "left")(every)
-      val joined = join(options(after).copy(how = how, before = before, releaseEvery = steps))(
+      val joined = join(
+        options(after).copy(how = how, before = before, releaseEvery = steps, lateLabels = Some(late))
+      )(
         MemoryStream[Served](spark).toDF(),
         MemoryStream[Engaged](spark).toDF()
       )
@@ -85,7 +93,8 @@ class LabelJoinStrategySuite extends SparkSuite {
     assert(passedOn("left", "0 seconds", "1 microsecond").contains(99999))
     assert(passedOn("left", "0 seconds", "30 seconds", every = "5 seconds").contains(65000))
     assert(passedOn("left", "0 seconds", "30 seconds", every = s"${Long.MaxValue} microseconds").contains(0))
-    assert(passedOn("inner", "60 seconds", "30 seconds").contains(40000))
+    assert(passedOn("inner", "60 seconds", "30 seconds").contains(10000))
+    assert(passedOn("inner", "60 seconds", "30 seconds", late = false).contains(40000))
     assert(passedOn("inner", "0 seconds", "30 seconds").contains(70000))
     assert(passedOn("left", "0 seconds", "200 seconds").contains(0))
     assert(passedOn("left", "0 seconds", s"${Long.MaxValue} microseconds").contains(0))

@@ -19,14 +19,15 @@ class LateRowsSuite extends SparkSuite {
     body(h)
   }
 
-  private val late = (Seq(served(100, 1), served(99, 2)), Seq(engaged(100, 3)))
+  // No left row that waits can match the right one, with a window of 10 seconds.
+  private val late = (Seq(served(100, 1), served(99, 2)), Seq(engaged(90, 3)))
   private val inTime = (
     Seq(Served("k", micros(100000001), 4)),
     Seq(Engaged("k", micros(100000001), 5), Engaged("k", micros(100000002), 6))
   )
 
   Seq("left", "inner").foreach { how =>
-    test(s"rows up to the watermark are dropped and counted by side, later ones taken in: $how") {
+    test(s"rows that are late are dropped and counted by side, others taken in: $how") {
       at100(options("10 seconds").copy(how = how)) { h =>
         h.step(late._1 ++ inTime._1, late._2 ++ inTime._2)
         val progress = h.progress()

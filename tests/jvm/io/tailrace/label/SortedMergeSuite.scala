@@ -12,7 +12,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.tailrace.common.OrderedBytes
-import io.tailrace.state.{RowBuffer, RowMemory, RowSort, StoreKind}
+import io.tailrace.state.{LateRows, RowBuffer, RowLayout, RowMemory, RowSort, StoreKind}
 import io.tailrace.testkit.{Campaign, RunFixture, TestRow}
 
 final class SortedMergeSuite extends AnyFunSuite with RunFixture with ScalaCheckPropertyChecks {
@@ -34,6 +34,7 @@ final class SortedMergeSuite extends AnyFunSuite with RunFixture with ScalaCheck
     *
     * @param chunk probes at a time
     * @param fill  bytes that make the entries longer
+    * @param late  the first run is of version 1
     */
   private def merge(
       probes: Seq[Entry],
@@ -44,17 +45,19 @@ final class SortedMergeSuite extends AnyFunSuite with RunFixture with ScalaCheck
       chunk: Int,
       fill: Int,
       most: Long,
-      inPieces: Boolean
+      inPieces: Boolean,
+      late: Seq[LateRows]
   ): Seq[(Int, Int)] = {
     val all = runs.flatten.toVector
     try {
       val number = runs.flatten.indices.iterator
-      val sections = runs.filter(_.nonEmpty).flatMap { entries =>
-        val rows = rowsOf(entries, Vector.fill(fill)(0.toByte), number)
+      val sections = runs.zipWithIndex.filter(_._1.nonEmpty).flatMap { case (entries, run) =>
+        val rows = rowsOf(entries, Vector.fill(fill)(0.toByte), number, RowLayout.firstSeq(run + 1L))
         newRun(width, StoreKind.RightKeySorted -> rows)
       }
       val memory = new RowMemory(TaskMemory.create(256L << 20))
-      val merged = new SortedMerge(from, to, memory, most, inPieces = inPieces)
+      val merged =
+        new SortedMerge(from, to, memory, most, inPieces = inPieces, late = new LateRights(late, to))
       val out = new ArrayBuffer[(Int, Int)]
       try {
         // One merge takes a chunk after the other, as a task's does.
@@ -86,11 +89,16 @@ final class SortedMergeSuite extends AnyFunSuite with RunFixture with ScalaCheck
   }
 
   /** Rows whose values begin with a number each. */
-  private def rowsOf(entries: Seq[Entry], fill: Vector[Byte], numbers: Iterator[Int]): RowBuffer =
+  private def rowsOf(
+      entries: Seq[Entry],
+      fill: Vector[Byte],
+      numbers: Iterator[Int],
+      firstSeq: Long = 0
+  ): RowBuffer =
     bufferOf(entries.map { case (key, time) =>
       val number = numbers.next()
       val value = Vector(24, 16, 8, 0).map(shift => (number >> shift).toByte) ++ fill
-      TestRow(encoded(key).toVector, time, number.toLong, value)
+      TestRow(encoded(key).toVector, time, firstSeq + number, value)
     })
 
   private def placeOf(candidates: Candidates, position: Int): Int = {
@@ -109,12 +117,15 @@ final class SortedMergeSuite extends AnyFunSuite with RunFixture with ScalaCheck
       probes: Seq[Entry],
       runs: Seq[Seq[Entry]],
       from: BigInt,
-      to: BigInt
+      to: BigInt,
+      late: Seq[LateRows]
   ): Seq[(Int, Int)] =
     for {
       (probe, i) <- probes.zipWithIndex if probe._1.nonEmpty
-      (entry, j) <- runs.flatten.zipWithIndex
+      ((entry, run), j) <- runs.zipWithIndex.flatMap { case (some, run) => some.map(_ -> run) }.zipWithIndex
       distance = BigInt(entry._2) - probe._2 if entry._1 == probe._1 && distance >= from && distance <= to
+      behind = late.find(batch => batch.version == run + 1 && entry._2 <= batch.watermark)
+      if behind.forall(batch => probe._2 + to > batch.watermark)
     } yield (i, j)
 
   private def check(
@@ -124,12 +135,15 @@ final class SortedMergeSuite extends AnyFunSuite with RunFixture with ScalaCheck
       to: Long,
       width: Long = 10,
       chunk: Int = Int.MaxValue,
-      fill: Int = 0
+      fill: Int = 0,
+      late: Seq[LateRows] = Nil
   ): Unit = {
-    val expected = bruteForce(probes, runs, from, to).sorted
-    // All in memory; by window; in pieces of one row and of some.
-    Seq((1L << 40) -> false, 1L -> false, 1L -> true, 700L -> true).foreach { case (most, inPieces) =>
-      assert(merge(probes, runs, from, to, width, chunk, fill, most, inPieces) == expected, (most, inPieces))
+    val expected = bruteForce(probes, runs, from, to, late).sorted
+    // All in memory; by window; in pieces of one row and of some, where no row is late.
+    val ways = Seq((1L << 40) -> false, 1L -> false, 1L -> true, 700L -> true)
+    ways.filter(late.isEmpty || !_._2).foreach { case (most, inPieces) =>
+      val found = merge(probes, runs, from, to, width, chunk, fill, most, inPieces, late)
+      assert(found == expected, (most, inPieces))
     }
   }
 
@@ -214,6 +228,33 @@ final class SortedMergeSuite extends AnyFunSuite with RunFixture with ScalaCheck
         sizeRange(60)
       ) { (p, r, a, b, chunk) =>
         check(p, r, Math.min(a, b), Math.max(a, b), width = 20, chunk, fill = 300)
+      }
+    }
+
+  for ((count, tags) <- Campaign.sizes(10, 100))
+    test(s"a probe doesn't get rows that came when its window had closed: $count times", tags: _*) {
+      val entry = Gen.zip(Gen.oneOf("a", "a", "b"), Gen.choose(0L, 40L))
+      val runs = Gen.choose(1, 6).flatMap(Gen.listOfN(_, Gen.listOf(entry)))
+      val moves = Gen.listOfN(6, Gen.choose(0L, 12L))
+      val bound = Gen.choose(0L, 20L)
+      // Those of some runs have no late row, or none that anybody waits for.
+      forAll(
+        Gen.listOf(entry),
+        runs,
+        bound,
+        bound,
+        moves,
+        Gen.listOfN(6, Gen.oneOf(true, true, false)),
+        minSuccessful(PosInt.ensuringValid(count)),
+        sizeRange(30)
+      ) { (p, r, before, after, steps, taken) =>
+        val watermarks = steps.scanLeft(0L)(_ + _).tail
+        val late = watermarks.zipWithIndex.map { case (w, run) => LateRows(run + 1L, w) }
+        val onTime = r.zip(late).zip(taken).map { case ((rows, batch), takes) =>
+          if (takes) rows else rows.filter(_._2 > batch.watermark)
+        }
+        val known = late.zip(taken).collect { case (batch, true) => batch }.take(r.size)
+        check(p, onTime, -before, after, late = known)
       }
     }
 

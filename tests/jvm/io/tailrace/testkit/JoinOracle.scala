@@ -11,7 +11,11 @@ import scala.collection.mutable.ArrayBuffer
   * It is the least of both sides' newest time minus their delay, zero (none) as long as a side has had no row since the
   * query was started, and never goes back.
   *
-  * @param delays of the left and the right watermark, in milliseconds
+  * A late right row is taken as long as a left row whose window is open could match it. A left row waits as long as its
+  * window is open.
+  *
+  * @param delays     of the left and the right watermark, in milliseconds
+  * @param lateLabels whether late right rows are taken
   */
 final class JoinOracle(
     before: Long,
@@ -20,7 +24,8 @@ final class JoinOracle(
     matching: String = "all",
     maxMatches: Option[Int] = None,
     marksLate: Boolean = false,
-    delays: (Long, Long) = (0L, 0L)
+    delays: (Long, Long) = (0L, 0L),
+    lateLabels: Boolean = true
 ) {
   private val lefts = new ArrayBuffer[Served]
   private val rights = new ArrayBuffer[Engaged]
@@ -31,6 +36,7 @@ final class JoinOracle(
 
   var lateLeft = 0L
   var lateRight = 0L
+  var lateTaken = 0L
   var nullRight = 0L
 
   /** What the batch with these rows gives, then the batch without rows that follows if the watermark has moved. */
@@ -44,6 +50,12 @@ final class JoinOracle(
 
   private def isLate(t: Timestamp): Boolean = lateMs > 0 && Times.microsOf(t) <= lateMs * 1000
 
+  private def isOpen(l: Served): Boolean = lateMs == 0 || Times.microsOf(l.t) + after > lateMs * 1000
+
+  /** By its time, whether a left row with an open window could match it. */
+  private def isUseful(r: Engaged): Boolean =
+    lateLabels && Times.microsOf(r.rt) + before > lateMs * 1000 - after
+
   private def notTruncated: Option[Boolean] = maxMatches.map(_ => false).filter(_ => grouped)
 
   private def batch(served: Seq[Served], engaged: Seq[Engaged]): Seq[Emitted] = {
@@ -55,12 +67,13 @@ final class JoinOracle(
     if (marksLate) out ++= late.map(l => Emitted(l.k, Some(l.id), Nil, notTruncated, Some("late_left")))
     val (unusable, usable) = engaged.partition(r => r.k == null || r.rt == null)
     nullRight += unusable.size
-    val (lateR, inTimeR) = usable.partition(r => isLate(r.rt))
+    val (lateR, takenR) = usable.partition(r => isLate(r.rt) && !isUseful(r))
     lateRight += lateR.size
+    lateTaken += takenR.count(r => isLate(r.rt))
     if (marksLate) out ++= lateR.map(r => Emitted(r.k, None, Seq(r.rid), notTruncated, Some("late_right")))
 
     if (grouped) {
-      rights ++= inTimeR
+      rights ++= takenR
       waiting ++= inTime
       val (expired, rest) =
         waiting.toSeq.partition(l => watermarkMs > 0 && Times.microsOf(l.t) + after <= watermarkMs * 1000)
@@ -68,10 +81,10 @@ final class JoinOracle(
       waiting ++= rest
       out ++= expired.map(group)
     } else {
-      val pairs = (for (l <- inTime; r <- rights ++ inTimeR if matches(l, r)) yield (l, r)) ++
-        (for (l <- lefts; r <- inTimeR if matches(l, r)) yield (l, r))
+      val pairs = (for (l <- inTime; r <- rights ++ takenR if matches(l, r)) yield (l, r)) ++
+        (for (l <- lefts if isOpen(l); r <- takenR if matches(l, r)) yield (l, r))
       lefts ++= inTime
-      rights ++= inTimeR
+      rights ++= takenR
       out ++= pairs.map { case (l, r) => Emitted(l.k, Some(l.id), Seq(r.rid), None) }
     }
     advance(served.map(_.t), engaged.map(_.rt))

@@ -59,6 +59,7 @@ object PythonApi extends PythonStateCalls with PythonReportCalls with PythonExam
         `match` = chosen("match"),
         maxMatches = chosen.int("max_matches"),
         onLate = chosen("on_late"),
+        lateLabels = chosen.get("late_labels").map(_.toBoolean),
         releaseEvery = chosen.get("release_every"),
         hot = hot.asScala.toSeq.map(_.asScala.toSeq),
         hotParts = chosen.int("hot_parts").get

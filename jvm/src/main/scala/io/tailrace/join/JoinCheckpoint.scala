@@ -111,6 +111,7 @@ object JoinCheckpoint {
   val ReleaseEvery = "release_every"
   val Delay = "delay"
   val MaxAge = "max_age"
+  val LateLabels = "late_labels"
   val LeftKeys = "on (left)"
 
   /** A key column that nobody has named: the parts of hot keys. It never changes. */

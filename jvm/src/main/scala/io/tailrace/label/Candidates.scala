@@ -114,6 +114,7 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
   def count: Int = end - begin
 
   def time(position: Int): Long = rows.time(ranked(position))
+  def seq(position: Int): Long = rows.seq(ranked(position))
 
   /** The row's place: see [[io.tailrace.state.RowLayout]]. */
   def at(position: Int): Long = rows.at(ranked(position))

@@ -102,7 +102,7 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
   }
 
   private def keep(left: AnyRef, leftAt: Long, right: AnyRef, rightAt: Long): Boolean = {
-    val isOpen = RowLayout.time(left, leftAt) > decidedThrough
+    val isOpen = RowLayout.time(left, leftAt) > closedThrough
     if (isOpen) joinedRow.append(findings, left, leftAt, right, rightAt)
     isOpen
   }

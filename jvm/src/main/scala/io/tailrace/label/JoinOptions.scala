@@ -23,6 +23,8 @@ import io.tailrace.plan.{Columns, OwnColumns}
   * @param `match`    with "left", which matches come out: "all", "first", "last" or "nearest" in event time
   * @param maxMatches with "left", a cap on the group; adds a column `<into>_truncated`
   * @param onLate     "drop" or "mark": whether late rows come out, with the reason in a column `_mark`
+  * @param lateLabels whether right rows behind the watermark are matched as long as their left rows wait; none: they
+  *                   are. With "inner" and `before`, what the checkpoint began with
   * @param releaseEvery with "left", how long the row of a left row may wait for others: a duration, or "batch";
   *                   none: a 64th of the window, or what the checkpoint began with
   * @param hot        keys with so many left rows that each is the work of several tasks: a value for each key
@@ -40,6 +42,7 @@ final case class JoinOptions(
     `match`: String = "all",
     maxMatches: Option[Int] = None,
     onLate: String = "drop",
+    lateLabels: Option[Boolean] = None,
     releaseEvery: Option[String] = None,
     hot: Seq[Seq[Any]] = Nil,
     hotParts: Int = 8,
@@ -75,7 +78,8 @@ final case class JoinOptions(
       maxMatches,
       marksLate,
       release = release,
-      hot = HotKeys.text(this)
+      hot = HotKeys.text(this),
+      lateLabels = lateLabels
     )
   }
 

@@ -25,6 +25,8 @@ object JoinOutput {
   *                   it, or the default of a new one
   * @param hot        the keys that are split, as text
   * @param alsoBound  more settings that a checkpoint is bound to
+  * @param lateLabels whether right rows behind the watermark are taken as long as a left row may match them; none: as
+  *                   the checkpoint has it, or that they are
   */
 final case class JoinSettings(
     window: JoinWindow,
@@ -35,9 +37,15 @@ final case class JoinSettings(
     strategy: MatchStrategy = MatchStrategy.Lazy,
     release: Option[ReleaseSteps] = None,
     hot: Option[String] = None,
-    alsoBound: Map[String, String] = Map.empty
+    alsoBound: Map[String, String] = Map.empty,
+    lateLabels: Option[Boolean] = None
 ) {
   def isGrouped: Boolean = output == JoinOutput.Grouped
+
+  /** Whether pairs with late right rows are further behind the watermark than others. A checkpoint is bound to them
+    * then: a watermark of what follows mustn't go back, or rows that have left there could come again.
+    */
+  def lateLabelsWiden: Boolean = !isGrouped && window.before > 0
 
   /** Else when the left row expires. */
   def matchesOnArrival: Boolean = !isGrouped || strategy == MatchStrategy.Eager
@@ -47,8 +55,9 @@ final case class JoinSettings(
     val cap = maxMatches.fold("")(n => s", max_matches=$n")
     val onLate = if (marksLate) "mark" else "drop"
     val steps = release.fold("")(r => s", release_every=${Durations.text(r.every)}")
+    val late = lateLabels.fold("")(taken => s", late_labels=$taken")
     s"how=${output.name}, before=${Durations.text(window.before)}, after=${Durations.text(window.after)}, " +
-      s"match=${policy.name}$cap, on_late=$onLate$steps${hot.fold("")(keys => s", hot=[$keys]")}"
+      s"match=${policy.name}$cap, on_late=$onLate$late$steps${hot.fold("")(keys => s", hot=[$keys]")}"
   }
 
   /** The most that comes out for one left row. All pairs come out. */

@@ -44,8 +44,11 @@ final case class JoinWindow(before: Long, after: Long) {
   /** The time that a section of a run spans. At least a second: narrower ones make more sections than they save. */
   def bucketWidth(buckets: Long): Long = Math.max(1000L * 1000, (before + after) / buckets)
 
-  /** How far a row that comes out can be behind the watermark. */
-  def longestWait: Long = Math.max(before, after)
+  /** How far the time of a pair's row can be behind the watermark. A late right row may be `before` its left row, which
+    * may wait for `after`.
+    */
+  def longestWait(takesLate: Boolean): Long =
+    if (takesLate) saturatingAdd(before, after) else Math.max(before, after)
 }
 
 object JoinWindow extends WatermarkRules

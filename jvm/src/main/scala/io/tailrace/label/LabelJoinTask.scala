@@ -10,7 +10,6 @@ import io.tailrace.state.{LiveSection, RowBuffer}
 /** A task of the label join: reads both inputs into the state, then gives the rows that come out of it. */
 abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
     extends StoredJoinTask {
-  private val input = new LabelInput(context, settings, times.lateWatermark, () => flush())
   protected val window: JoinWindow = settings.window
 
   /** Left rows up to this time have all matches that they get. Where matches are found on arrival, those whose
@@ -21,6 +20,16 @@ abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings,
     val grown = times.earlier.filter(_ => settings.matchesOnArrival).map(_.leftExpiry(watermarkBefore))
     (grown ++ Seq(context.store.expiredThrough)).max
   }
+
+  /** Left rows up to this time get no row of this batch: when it began, their windows had closed. Some of them may
+    * wait for a step. Rows that aren't late match none of them.
+    */
+  protected val closedThrough: Long = Math.max(decidedThrough, window.leftExpiry(times.lateWatermark))
+
+  private val input = new LabelInput(context, settings, times.lateWatermark, closedThrough, () => flush())
+
+  /** How many right rows were taken though they are late. */
+  protected def lateRightsTaken: Long = input.lateTaken
 
   /** Left rows up to this time come out in this micro-batch, or have come out. */
   protected val through: Long = {
@@ -85,16 +94,26 @@ abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings,
 
 /** Reads the inputs of a label join: encodes keys, and tells late rows from others. Late rows that come out,
   * and left rows without a time, come out at once.
+  *
+  * A right row behind the watermark is taken all the same, if by the times alone a left row may match it that waits
+  * or is still to come. Whether there is one with its key, nobody knows yet.
   */
 private final class LabelInput(
     context: StoredJoinContext,
     settings: JoinSettings,
     lateWatermark: Long,
+    closedThrough: Long,
     flush: () => Unit
 ) extends JoinInput(context, flush) {
   import context.{columns, metric, store}
+  import settings.window
 
+  private val takesLate = settings.lateLabels.getOrElse(true)
   private val alone = new LoneRows(columns, settings)
+  private var taken = 0L
+
+  /** How many late right rows were taken. */
+  def lateTaken: Long = taken
 
   override def readLeft(rows: Iterator[InternalRow]): Iterator[UnsafeRow] = new Reading(rows, columns.left) {
     private val keys = columns.leftKeyEncoder()
@@ -141,8 +160,12 @@ private final class LabelInput(
       private val timeOrdinal = columns.rightTimeOrdinal
       private val payload = columns.payloadProjection()
       private lazy val late = alone.right
+      private val matchless = window.rightExpiryAtWindowEnd(closedThrough)
       private var lateRows = 0L
       private var nullRows = 0L
+
+      private def canMatch(time: Long): Boolean =
+        !JoinWindow.isLate(time, lateWatermark) || (takesLate && !JoinWindow.isLate(time, matchless))
 
       override protected def receive(row: UnsafeRow): UnsafeRow = {
         val keyLength = keys.encode(row)
@@ -151,10 +174,11 @@ private final class LabelInput(
           null
         } else {
           val time = row.getLong(timeOrdinal)
-          if (JoinWindow.isLate(time, lateWatermark)) {
+          if (!canMatch(time)) {
             lateRows += 1
             if (settings.marksLate) late(row) else null
           } else {
+            if (JoinWindow.isLate(time, lateWatermark)) taken += 1
             keep(rights, keys.bytes, keyLength, time, payload(row))
             null
           }
@@ -163,6 +187,7 @@ private final class LabelInput(
 
       override protected def report(): Unit = {
         countLate(LabelMetrics.LateRightRows, lateRows)
+        metric(LabelMetrics.LateRightRowsTaken) += taken
         metric(JoinMetrics.NullKeyRightRows) += nullRows
       }
     }

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows}
 import io.tailrace.join.{ExpiringRows, StoredJoinContext}
-import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, RowSort, StoreKind}
+import io.tailrace.state.{LateRows, LiveSection, MemoryShare, RowBuffer, RowSort, StoreKind}
 
 /** Lazy matching: nothing is looked up when a row arrives. When left rows expire, they are read in the
   * order of time, a chunk at a time. Each chunk is sorted by key and merged with the right rows of its
@@ -32,10 +32,17 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
   private val chunk = new RowBuffer(memory)
   private val share = new MemoryShare(memory, bufferBytes)
   private val parked = new ParkedRows
-  private val merge = new SortedMerge(-window.before, window.after, memory, bufferBytes, settings.bound)
+  private lazy val merge =
+    new SortedMerge(-window.before, window.after, memory, bufferBytes, settings.bound, late = lateRights)
   private lazy val writer = new GroupWriter(columns, settings, memory)
   private var nanos = 0L
   private var expiring: Option[ExpiringRows] = None
+
+  /** Batches that have taken late rows, with this one. */
+  private def lateBatches: Seq[LateRows] =
+    store.lateRows ++ Option.when(lateRightsTaken > 0)(LateRows(store.version + 1, lateWatermark))
+
+  private def lateRights: LateRights = new LateRights(lateBatches, window.after)
 
   override protected def write(left: RowBuffer, right: RowBuffer): Unit =
     store.addRun(bucketWidth, leftKind -> left, StoreKind.RightKeySorted -> right)
@@ -113,6 +120,7 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
     val taken = expiring.fold(Map.empty[LiveSection, Long])(_.taken)
     store.markExpired(leftKind, through, taken.getOrElse(_, 0L))
     store.dropThrough(leftKind, through)
+    store.setLateRows(lateBatches.filter(batch => window.leftExpiry(batch.watermark) > through))
     taken.values.sum + store.dropThrough(StoreKind.RightKeySorted, window.rightExpiryAtWindowEnd(through))
   }
 

@@ -134,10 +134,16 @@ private[label] final class MatchSelection(
 /** The rows of one key in some key-sorted sections, from `earliest` to `latest`, in the order of time. Each
   * section has them in that order.
   *
-  * @param base a row with the key, which stays where it is
+  * @param base     a row with the key, which stays where it is
+  * @param isHidden whether a row is left out
   */
-private[label] final class SectionRows(base: AnyRef, at: Long, earliest: Long, latest: Long)
-    extends KeyedRows
+private[label] final class SectionRows(
+    base: AnyRef,
+    at: Long,
+    earliest: Long,
+    latest: Long,
+    isHidden: RunCursor => Boolean
+) extends KeyedRows
     with AutoCloseable {
   private val queue =
     new PriorityQueue[RunCursor](11, (a: RunCursor, b: RunCursor) => java.lang.Long.compare(a.time, b.time))
@@ -156,8 +162,10 @@ private[label] final class SectionRows(base: AnyRef, at: Long, earliest: Long, l
 
   private def hasKey(cursor: RunCursor): Boolean = cursor.isValid && cursor.compareKey(base, at) == 0
 
-  private def enqueue(cursor: RunCursor): Unit =
+  private def enqueue(cursor: RunCursor): Unit = {
+    while (hasKey(cursor) && cursor.time <= latest && isHidden(cursor)) cursor.next()
     if (hasKey(cursor) && cursor.time <= latest) queue.add(cursor) else cursor.close()
+  }
 
   override def isEmpty: Boolean = queue.isEmpty
   override def time: Long = queue.peek().time

@@ -65,10 +65,10 @@ final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, t
     private val labelsOut = metric(LabelMetrics.LabelsOut)
     private val onArrival = metric(LabelMetrics.MatchedOnArrival)
 
-    /** Goes on to the next pair whose left row hasn't left. */
+    /** Goes on to the next pair whose left row waited when the batch began, or came with it. */
     private def nextPair(): Boolean = {
       var isThere = matches.next()
-      while (isThere && leftTime <= decidedThrough) isThere = matches.next()
+      while (isThere && leftTime <= closedThrough) isThere = matches.next()
       isThere
     }
 

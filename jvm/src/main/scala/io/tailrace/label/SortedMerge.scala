@@ -1,9 +1,7 @@
 package io.tailrace.label
 
-import java.util.Arrays
-
 import io.tailrace.common.RowMemoryExhausted
-import io.tailrace.state.{KeyCursor, LiveSection, LocalRun, MemoryShare, PageFilters, RowBuffer, RowMemory}
+import io.tailrace.state._
 
 /** Merges a chunk of rows, sorted by key and time, with sections of a key-sorted store. It goes through all
   * sections at once, key by key. It holds the matches of one key, however large the chunk. Each row's
@@ -26,6 +24,7 @@ import io.tailrace.state.{KeyCursor, LiveSection, LocalRun, MemoryShare, PageFil
   * @param to       and at `probe time + to` at the most
   * @param most     bytes that a key's matches may take; they never take more than half of the memory
   * @param bound    the most that a probe can choose from
+  * @param late     which right rows a probe doesn't get, because they came late; not `inPieces`
   */
 final class SortedMerge(
     from: Long,
@@ -33,18 +32,20 @@ final class SortedMerge(
     memory: RowMemory,
     most: Long = Long.MaxValue / 4,
     bound: MatchBound = MatchBound.None,
-    inPieces: Boolean = false
+    inPieces: Boolean = false,
+    late: LateRights = LateRights.None
 ) extends AutoCloseable {
   import JoinWindow.saturatingAdd
 
-  /** The matches of the last probe's key. Its `first` and `count` say which of them the probe matches. */
-  val candidates = new Candidates(memory)
+  // The matches of the last probe's key; of some of its probes, without those that came too late for them.
+  private val held = new Candidates(memory)
+  private lazy val timely = new Candidates(memory)
+  private var shown = held
 
-  private var probes: RowBuffer = _
-  private var order = new Array[Int](0)
-  // Copies in that order: reading them here is sequential, reading them in the buffer is not.
-  private var probeTimes = new Array[Long](0)
-  private var probePrefixes = new Array[Long](0)
+  /** The matches of the last probe, and others of its key. Its `first` and `count` say which are the probe's. */
+  def candidates: Candidates = shown
+
+  private val probes = new Probes
   private var position = -1
   private var groupStart = 0
   private var groupEnd = 0
@@ -52,11 +53,15 @@ final class SortedMerge(
   private val share = new MemoryShare(memory, most)
   // The rest of the key's rows is still to come, in further pieces.
   private var unfinished = false
-  private val window = new MatchWindow(bound, candidates)
+  private val window = new MatchWindow(bound, held)
   private var windowed: Option[SectionRows] = None
-  // For a key whose rows aren't all held: how many more rows match each probe than the one before.
-  private var tally: Array[Int] = _
+  // Probes of the key after this time need other rows than those that the window reads.
+  private var windowedThrough = 0L
+  // For a key whose rows aren't all held.
+  private var tally: MatchTally = _
   private var matches = 0
+  // Probes of the key up to this time may not get all rows that are held.
+  private var hiddenThrough = LateRights.All
   private var reached: Seq[LiveSection] = Nil
 
   private var cursors = new Array[KeyCursor](0)
@@ -70,15 +75,14 @@ final class SortedMerge(
     */
   def start(rows: RowBuffer, sorted: Array[Int], sections: Seq[LiveSection]): Unit = {
     closeCursors()
-    candidates.clear()
+    held.clear()
+    shown = held
     share.reset()
     unfinished = false
-    probes = rows
-    order = sorted
+    probes.start(rows, sorted)
     position = -1
     groupEnd = 0
-    line()
-    reached = reachable(sections)
+    reached = probes.reachable(sections, from, to)
     LocalRun.prepare(reached)
     cursors = new Array[KeyCursor](reached.size)
     prefixes = new Array[Long](reached.size)
@@ -89,55 +93,22 @@ final class SortedMerge(
     }
   }
 
-  private def line(): Unit = {
-    if (probeTimes.length < order.length) {
-      probeTimes = new Array[Long](order.length)
-      probePrefixes = new Array[Long](order.length)
-    }
-    var i = 0
-    while (i < order.length) {
-      probeTimes(i) = probes.time(order(i))
-      probePrefixes(i) = probes.keyPrefix(order(i))
-      i += 1
-    }
-  }
-
-  private def reachable(sections: Seq[LiveSection]): Seq[LiveSection] = {
-    var earliest = Long.MaxValue
-    var latest = Long.MinValue
-    val anyEmpty = probes.hasEmptyKeys
-    var i = 0
-    while (i < order.length) {
-      if (!anyEmpty || probes.keyLength(order(i)) > 0) {
-        val time = probeTimes(i)
-        if (time < earliest) earliest = time
-        if (time > latest) latest = time
-      }
-      i += 1
-    }
-    if (earliest > latest) Nil
-    else {
-      sections.filter { live =>
-        live.section.maxTime >= saturatingAdd(earliest, from) &&
-        live.section.minTime <= saturatingAdd(latest, to)
-      }
-    }
-  }
-
   /** Goes on to the next probe row. @return false if there is none
     * @throws RowMemoryExhausted if the rows of one probe have no room; start again with [[rest]]
     */
   def next(): Boolean = {
     if (unfinished && position + 1 == groupEnd) nextPiece()
-    position + 1 < order.length && {
+    position + 1 < probes.size && {
       position += 1
       if (position == groupEnd) nextKey()
-      val time = probeTimes(position)
+      val time = probes.time(position)
       if (windowed.isEmpty) {
-        candidates.slideTo(saturatingAdd(time, from), saturatingAdd(time, to))
-        matches = candidates.count
+        held.slideTo(saturatingAdd(time, from), saturatingAdd(time, to))
+        if (time <= hiddenThrough) showTimely(time) else shown = held
+        matches = shown.count
       } else {
-        matches += tally(position - groupStart)
+        if (time > windowedThrough) openWindow()
+        matches += tally.more(position)
         window.slideTo(time, saturatingAdd(time, from), saturatingAdd(time, to))
       }
       true
@@ -145,39 +116,48 @@ final class SortedMerge(
   }
 
   /** The row number of the probe. */
-  def probe: Int = order(position)
+  def probe: Int = probes.row(position)
 
   /** How many rows match the probe; [[candidates]] holds those that it can choose from. */
   def matched: Int = matches
 
   /** The row numbers of the probes from this one on. */
-  def rest: Array[Int] = Arrays.copyOfRange(order, Math.max(0, position), order.length)
+  def rest: Array[Int] = probes.rowsFrom(Math.max(0, position))
 
   private def nextKey(): Unit = {
-    val row = order(position)
     groupStart = position
-    groupEnd = position + 1
+    groupEnd = probes.endOfKey(position)
     closeWindow()
-    val prefix = probePrefixes(position)
-    while (
-      groupEnd < order.length && probePrefixes(groupEnd) == prefix &&
-      (probes.prefixesAreKeys || probes.compareKeys(row, order(groupEnd)) == 0)
-    ) groupEnd += 1
-    candidates.clear()
-    if (open > 0 && (!probes.hasEmptyKeys || probes.keyLength(row) > 0)) {
+    held.clear()
+    shown = held
+    hiddenThrough = LateRights.All
+    if (open > 0 && probes.hasKey(position)) {
       unfinished = !collect(counting = false)
       if (unfinished && !inPieces) readByWindow()
-      else candidates.settle()
+      else held.settle()
     }
   }
 
-  private def earliest: Long = saturatingAdd(probeTimes(groupStart), from)
-  private def latest: Long = saturatingAdd(probeTimes(groupEnd - 1), to)
+  /** Leaves out what the probe doesn't get. */
+  private def showTimely(time: Long): Unit = {
+    timely.clear()
+    var i = held.first
+    while (i < held.first + held.count) {
+      if (late.hiddenThrough(held.seq(i), held.time(i)) < time) timely.add(held.base(i), held.at(i))
+      i += 1
+    }
+    timely.settle()
+    timely.slideTo(Long.MinValue, Long.MaxValue)
+    shown = timely
+  }
+
+  private def earliest: Long = saturatingAdd(probes.time(groupStart), from)
+  private def latest: Long = saturatingAdd(probes.time(groupEnd - 1), to)
 
   private def nextPiece(): Unit = {
-    candidates.clear()
+    held.clear()
     unfinished = !collect(counting = false)
-    candidates.settle()
+    held.settle()
     position = groupStart - 1
     // Not a new key: the group's end stays where it is.
   }
@@ -185,37 +165,28 @@ final class SortedMerge(
   /** Leaves the key's rows on disk but for one window. Counts all of them, those that have been read too. */
   private def readByWindow(): Unit = {
     unfinished = false
-    tally = new Array[Int](groupEnd - groupStart + 1)
+    tally = new MatchTally(probes, groupStart, groupEnd, from, to)
     matches = 0
     var i = 0
-    while (i < candidates.size) {
-      count(candidates.time(i))
+    while (i < held.size) {
+      tally.count(held.time(i), late.hiddenThrough(held.seq(i), held.time(i)))
       i += 1
     }
-    candidates.clear()
+    held.clear()
     collect(counting = true)
-    val row = order(groupStart)
-    val rows = new SectionRows(probes.base(row), probes.at(row), earliest, latest)
+    openWindow()
+  }
+
+  /** Reads the rows for the probe and those behind it that get the same late ones. */
+  private def openWindow(): Unit = {
+    closeWindow()
+    val time = probes.time(position)
+    windowedThrough = late.sameThrough(time)
+    val (base, at) = (probes.base(groupStart), probes.at(groupStart))
+    val rows = new SectionRows(base, at, earliest, latest, late.hiddenThrough(_) >= time)
     windowed = Some(rows)
     rows.open(reached)
     window.start(rows)
-  }
-
-  /** Counts a row for the probes that it matches, which are neighbours. */
-  private def count(time: Long): Unit = {
-    tally(firstProbe(probe => saturatingAdd(probe, to) >= time)) += 1
-    tally(firstProbe(probe => saturatingAdd(probe, from) > time)) -= 1
-  }
-
-  /** How many probes of the key are before the first one that `reaches`. All probes after it reach, too. */
-  private def firstProbe(reaches: Long => Boolean): Int = {
-    var low = groupStart
-    var high = groupEnd
-    while (low < high) {
-      val middle = (low + high) >>> 1
-      if (reaches(probeTimes(middle))) high = middle else low = middle + 1
-    }
-    low - groupStart
   }
 
   /** Takes the rows of the key, from where the cursors are on.
@@ -224,11 +195,11 @@ final class SortedMerge(
     * @return false if there was no more room for them: the cursors are at the rows that are left
     */
   private def collect(counting: Boolean): Boolean =
-    try collectAll(counting, probes.base(order(groupStart)), probes.at(order(groupStart)))
-    catch { case _: RowMemoryExhausted if !counting && candidates.size > 0 => false }
+    try collectAll(counting, probes.base(groupStart), probes.at(groupStart))
+    catch { case _: RowMemoryExhausted if !counting && held.size > 0 => false }
 
   private def collectAll(counting: Boolean, base: AnyRef, at: Long): Boolean = {
-    val prefix = probePrefixes(groupStart)
+    val prefix = probes.keyPrefix(groupStart)
     val hash = PageFilters.hash(base, at)
     val (first, last) = (earliest, latest)
     var i = 0
@@ -241,10 +212,11 @@ final class SortedMerge(
           val rows = cursor.rows
           while (rows.isValid && rows.keyPrefix == prefix && rows.compareKey(base, at) == 0) {
             if (rows.time >= first && rows.time <= last) {
-              if (counting) count(rows.time)
+              if (counting) tally.count(rows.time, late.hiddenThrough(rows))
               else {
-                if (share.isFull(candidates.bytes) && candidates.size > 0) return false
-                candidates.add(rows.base, rows.at)
+                if (share.isFull(held.bytes) && held.size > 0) return false
+                held.add(rows.base, rows.at)
+                hiddenThrough = Math.max(hiddenThrough, late.hiddenThrough(rows))
               }
             }
             rows.next()
@@ -281,7 +253,8 @@ final class SortedMerge(
   /** Closes the sections, and gives all memory back. It can be started again. */
   def release(): Unit = {
     closeCursors()
-    candidates.release()
+    held.release()
+    timely.release()
   }
 
   override def close(): Unit = release()

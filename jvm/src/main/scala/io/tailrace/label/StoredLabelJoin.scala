@@ -50,7 +50,7 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
     * With longer ones that watermark would go back, and what has left there could come again.
     */
   override def settingsAddedLater: Map[String, LaterSetting] =
-    settings.alsoBound.view.mapValues(LaterSetting.known(_)).toMap ++ releaseSetting
+    settings.alsoBound.view.mapValues(LaterSetting.known(_)).toMap ++ releaseSetting ++ lateSetting
 
   private def releaseSetting: Option[(String, LaterSetting)] = Option.when(settings.isGrouped) {
     val initial = ReleaseSteps.default(settings.window).text
@@ -58,9 +58,17 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
     JoinCheckpoint.ReleaseEvery -> LaterSetting(named, initial, earlier = Some(ReleaseSteps.EachBatch.text))
   }
 
+  private def lateSetting: Option[(String, LaterSetting)] =
+    Option.when(!settings.isGrouped && settings.lateLabelsWiden) {
+      val named = settings.lateLabels.map(_.toString)
+      JoinCheckpoint.LateLabels -> LaterSetting(named, initial = "true", earlier = Some("false"))
+    }
+
   /** Hot keys are split by one more key column, which their error doesn't mention. */
   override def settingsThatFollow: Map[String, String] =
-    Map(TailraceConf.JoinStrategy.key -> "how", JoinCheckpoint.ReleaseEvery -> "how") ++
+    Seq(TailraceConf.JoinStrategy.key, JoinCheckpoint.ReleaseEvery, JoinCheckpoint.LateLabels)
+      .map(_ -> "how")
+      .toMap ++
       JoinCheckpoint.settingsOf(columns).keys.map(_ -> "hot")
 
   /** A left row waits as long as the watermark is before the end of its window. So all right rows behind that end
@@ -77,6 +85,7 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
 object LabelMetrics {
   val LateLeftRows = "lateLeftRows"
   val LateRightRows = "lateRightRows"
+  val LateRightRowsTaken = "lateRightRowsTaken"
   val GroupsOut = "groupsOut"
   val GroupsMatched = "groupsMatched"
   val GroupsUnmatched = "groupsUnmatched"
@@ -88,7 +97,8 @@ object LabelMetrics {
 
   private val counts = Seq(
     LateLeftRows -> "left rows behind the watermark",
-    LateRightRows -> "right rows behind the watermark",
+    LateRightRows -> "right rows behind the watermark that weren't taken",
+    LateRightRowsTaken -> "right rows behind the watermark that were taken, for left rows that wait",
     GroupsOut -> "left rows that came out with their group",
     GroupsMatched -> "groups with a match",
     GroupsUnmatched -> "groups without a match",
@@ -112,6 +122,10 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
   private lazy val release: ReleaseSteps =
     if (!settings.isGrouped) ReleaseSteps.EachBatch
     else settings.release.getOrElse(ReleaseSteps.of(exec.checkpointSettings(JoinCheckpoint.ReleaseEvery)))
+
+  private lazy val takesLate: Boolean = settings.lateLabels.getOrElse(
+    !settings.lateLabelsWiden || exec.checkpointSettings(JoinCheckpoint.LateLabels).toBoolean
+  )
 
   private lazy val waiting = OldestWaiting.in(exec.session.sparkContext)
 
@@ -145,7 +159,7 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
   override def outputWatermark(inputWatermarkMs: Long): Option[Long] = {
     val wait =
       if (settings.isGrouped) JoinWindow.saturatingAdd(window.after, release.every)
-      else window.longestWait
+      else window.longestWait(takesLate)
     val waitMs = wait / 1000 + (if (wait % 1000 == 0) 0 else 1)
     Some(Math.max(0L, inputWatermarkMs - waitMs))
   }
@@ -155,7 +169,8 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
     val lateWatermark = JoinWindow.ofMillis(exec.eventTimeWatermarkForLateEvents)
     val buckets = TailraceConf.BucketsPerWindow.read(exec.setting)
     val (after, earlier) = exec.growth
-    val now = settings.copy(window = window.copy(after = after.getOrElse(window.after)))
+    val now =
+      settings.copy(window = window.copy(after = after.getOrElse(window.after)), lateLabels = Some(takesLate))
     val bucketWidth = window.bucketWidth(buckets)
     new LabelJoinTasks(
       LabelJoinTimes(

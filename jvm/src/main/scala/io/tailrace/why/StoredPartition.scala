@@ -119,13 +119,21 @@ private[why] final class StoredPartition(
     found
   }
 
-  /** How many right rows of a left row's key are between two times. */
-  def rightRows(row: StoredRow, from: Long, through: Long): Long = {
+  /** How many right rows of a left row's key are between two times.
+    *
+    * @param isHidden those that don't count, because they came too late for it
+    */
+  def rightRows(
+      row: StoredRow,
+      from: Long,
+      through: Long,
+      isHidden: RunCursor => Boolean = _ => false
+  ): Long = {
     var found = 0L
     sectionsOf(Side.Right)
       .filter(live => live.section.minTime <= through && live.section.maxTime >= from)
       .foreach(ofKey(_, row.key) { cursor =>
-        if (cursor.time >= from && cursor.time <= through) found += 1
+        if (cursor.time >= from && cursor.time <= through && !isHidden(cursor)) found += 1
       })
     found
   }

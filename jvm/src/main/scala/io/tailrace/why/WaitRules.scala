@@ -5,7 +5,7 @@ import io.tailrace.driver._
 import io.tailrace.inspect.JoinVersion
 import io.tailrace.join.{JoinCheckpoint, Side}
 import io.tailrace.label.JoinWindow.NoWatermark
-import io.tailrace.label.{JoinOutput, JoinWindow, MatchStrategy, ReleaseSteps}
+import io.tailrace.label.{JoinOutput, JoinWindow, LateRights, MatchStrategy, ReleaseSteps}
 import io.tailrace.state.Manifest
 import io.tailrace.sync.{SyncFile, SyncWaits}
 
@@ -101,7 +101,11 @@ private final class LabelRules(join: JoinVersion, watermark: Long) extends WaitR
 
   override def matches(row: StoredRow, partition: StoredPartition): Long =
     if (isGrouped && isEager) partition.matchesOf(row)
-    else partition.rightRows(row, window.lowerBound(row.time), window.upperBound(row.time))
+    else {
+      val late = new LateRights(partition.manifest.lateRows, window.after)
+      val (from, through) = (window.lowerBound(row.time), window.upperBound(row.time))
+      partition.rightRows(row, from, through, late.hiddenThrough(_) >= row.time)
+    }
 
   override def facts(left: Long, right: Long, oldest: Seq[NextRow]): JoinFacts = {
     LabelFacts(

@@ -1,0 +1,55 @@
+package io.tailrace.label
+
+import java.util.Arrays
+
+import io.tailrace.state.{LateRows, RowLayout, RunCursor}
+
+/** Which left rows don't get a right row that came behind the watermark. The window of a left row may have closed
+  * when it came, though the left row still waited for the next of the [[ReleaseSteps]]. Such a row has what it had:
+  * so what comes out depends neither on the steps nor on the partition.
+  *
+  * {{{
+  *   after = 30 min     left rows 12:00 12:02 12:05 wait
+  *   W = 12:33          a right row of 12:20 comes: only 12:05 gets it
+  *   next step          12:00 12:02 12:05 come out
+  * }}}
+  *
+  * @param batches that have taken late rows which such left rows don't get, oldest first
+  * @param to      a match is at the left row's time plus `to` at the most
+  */
+private[tailrace] final class LateRights(batches: Seq[LateRows], to: Long) {
+  import LateRights.All
+
+  private val firsts = batches.map(b => RowLayout.firstSeq(b.version)).toArray
+  private val closed = batches.map(b => JoinWindow(0, to).leftExpiry(b.watermark)).toArray
+  private val watermarks = batches.map(_.watermark).toArray
+
+  // Most rows came before all of these batches.
+  private val least = if (firsts.isEmpty) Long.MaxValue else firsts(0)
+
+  /** Left rows up to this time don't get the right row; [[LateRights.All]] if all do. */
+  def hiddenThrough(seq: Long, time: Long): Long =
+    if (seq < least) All
+    else {
+      val found = Arrays.binarySearch(firsts, seq)
+      // The last of the batches that isn't after the row's. A row of another batch is after the watermark of both.
+      val batch = if (found >= 0) found else -found - 2
+      if (time <= watermarks(batch)) closed(batch) else All
+    }
+
+  def hiddenThrough(row: RunCursor): Long = hiddenThrough(row.seq, row.time)
+
+  /** Left rows after `leftTime` up to this time get the same of these right rows as one at `leftTime`. */
+  def sameThrough(leftTime: Long): Long = {
+    val found = Arrays.binarySearch(closed, leftTime)
+    val next = if (found >= 0) found else -found - 1
+    if (next < closed.length) closed(next) else Long.MaxValue
+  }
+}
+
+private[tailrace] object LateRights {
+
+  /** Each left row of its window gets the right row. */
+  val All: Long = Long.MinValue
+  val None: LateRights = new LateRights(Nil, 0)
+}

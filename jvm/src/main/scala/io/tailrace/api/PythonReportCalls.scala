@@ -64,8 +64,8 @@ private[api] trait PythonReportCalls {
       onLeft.asScala.toSeq.zip(onRight.asScala),
       JoinOptions(chosen("left_time"), chosen("right_time"), chosen("after"), chosen("before"))
     )
-    val sides = SampledState.of(joined)
-    sides.flatMap(side => Seq(side.rows, side.bytes, side.fileBytes)).asJava
+    val (ofLeft, ofRight) = SampledState.of(joined)
+    Seq(ofLeft, ofRight).flatMap(side => Seq(side.rows, side.bytes, side.fileBytes)).asJava
   }
 
   /** Whether a column of labels holds groups, and not one label a row. Refuses columns that hold neither.

@@ -31,22 +31,20 @@ object SampledState {
   /** @param joined what `tailrace.join` gives over the two samples
     * @return of the left and of the right rows
     */
-  def of(joined: DataFrame): Seq[SampledState] = {
+  def of(joined: DataFrame): (SampledState, SampledState) = {
     val session = SparkPlans.session(joined)
     val join = SparkPlans.analyzed(joined).collectFirst { case join: LabelJoin => join }.get
     val width = TailraceConf.BucketsPerWindow.read(SparkPlans.activeSetting)
     val bucket = join.settings.window.bucketWidth(width)
     val columns = join.columns
-    Seq(
-      of(session, join.left, StoreKind.LeftTimeSorted, bucket) { () =>
-        val keys = columns.leftKeyEncoder()
-        new SampledRows(columns.left, columns.leftTimeOrdinal, keys, identity)
-      },
-      of(session, join.right, StoreKind.RightKeySorted, bucket) { () =>
-        val (keys, payload) = (columns.rightKeyEncoder(), columns.payloadProjection())
-        new SampledRows(columns.right, columns.rightTimeOrdinal, keys, payload(_))
-      }
-    )
+    val left = of(session, join.left, StoreKind.LeftTimeSorted, bucket) { () =>
+      new SampledRows(columns.left, columns.leftTimeOrdinal, columns.leftKeyEncoder(), identity)
+    }
+    val right = of(session, join.right, StoreKind.RightKeySorted, bucket) { () =>
+      val payload = columns.payloadProjection()
+      new SampledRows(columns.right, columns.rightTimeOrdinal, columns.rightKeyEncoder(), payload(_))
+    }
+    (left, right)
   }
 
   private def of(session: SparkSession, plan: LogicalPlan, kind: StoreKind, bucketWidth: Long)(

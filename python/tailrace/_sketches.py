@@ -55,7 +55,7 @@ def rank_error(sketch: Column) -> Column:
     text = F.kll_sketch_to_string_bigint(sketch)
     percent = F.regexp_extract(text, r"Epsilon +: ([0-9.]+)%", 1).cast("double")
     is_exact = F.regexp_extract(text, r"Estimation Mode +: (\w+)", 1) == "false"
-    return F.when(is_exact, F.lit(0.0)).otherwise(percent / 100)
+    return F.when(is_exact, F.lit(0.0)).otherwise(F.round(percent / 100, 5))
 
 
 def _unless_empty(sketch: Column, told: Column) -> Column:

@@ -145,7 +145,7 @@ def test_reports_of_hours_of_days_and_of_all_are_those_of_brute_force(
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_reports_of_other_rows_are_those_of_brute_force(spark: SparkSession, seed: int) -> None:
     rows = rows_of(100 + seed, 900)
     frame = spark.createDataFrame(rows, SCHEMA)
@@ -153,10 +153,10 @@ def test_reports_of_other_rows_are_those_of_brute_force(spark: SparkSession, see
 
 
 def test_many_labels_have_the_error_that_the_report_states(spark: SparkSession) -> None:
-    # Delays of 0 to 199,999 seconds in an order of their own: the rank of each is known.
-    count = 200_000
+    # Delays of 0 to 59,999 seconds in an order of their own: the rank of each is known.
+    count = 60_000
     delay = F.expr(f"(id * 7919) % {count}")
-    served = F.timestamp_seconds(F.lit(1_767_268_800) + F.col("id") % 7200)
+    served = F.timestamp_seconds(F.lit(1_767_268_800) + F.col("id") % 1800)
     clicked = F.timestamp_micros(F.unix_micros("served_at") + delay * 1_000_000)
     frame = spark.range(count).select("id", served.alias("served_at"))
     frame = frame.withColumn("labels", F.array(F.struct(clicked.alias("clicked_at"))))
@@ -164,7 +164,7 @@ def test_many_labels_have_the_error_that_the_report_states(spark: SparkSession) 
     report = tailrace.label_maturity(
         spark, frame, labels={"labels": "clicked_at"}, time="served_at", window="1 minute"
     )
-    merged = tailrace.merge_maturity(report, horizons=["50000 seconds"], quantiles=ranks).collect()[0]
+    merged = tailrace.merge_maturity(report, horizons=["15000 seconds"], quantiles=ranks).collect()[0]
     assert merged.labels == count
     assert 0 < merged.rank_error <= 0.003
     assert [d.quantile for d in merged.event_delay] == ranks

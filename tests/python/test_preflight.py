@@ -128,12 +128,6 @@ def test_counts_of_all_windows_are_those_of_brute_force(spark: SparkSession) -> 
 
 
 @pytest.mark.campaign
-def test_counts_of_more_rows_are_those_of_brute_force(spark: SparkSession) -> None:
-    rows = rows_of(2, 300, 300, 30)
-    check_counts(spark, rows, rows, **ARRIVALS)
-
-
-@pytest.mark.campaign
 def test_rows_with_a_number_arrive_at_the_newest_time_before_them(spark: SparkSession) -> None:
     landed = rows_of(3, 300, 300, 30)
     rows = {}

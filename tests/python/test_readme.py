@@ -200,6 +200,18 @@ def test_the_delay_example_gives_what_it_shows(
     assert spark.range(1).count() == 1
 
 
+@pytest.mark.campaign
+def test_the_examples_of_windows_of_labels_give_what_they_show(
+    spark: SparkSession, repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names: dict[str, object] = {}
+    for name in ("preflight", "maturity"):
+        code, shown = _example(repository, f"{GUIDES}/windows-of-labels.md", name)
+        exec(_below(tmp_path, code, "examples", "maturity"), names)  # noqa: S102
+        assert capsys.readouterr().out.strip() == shown.strip()
+    assert spark.range(1).count() == 1
+
+
 def test_the_windows_example_waits_for_the_host_that_lags(
     spark: SparkSession, repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

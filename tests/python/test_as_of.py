@@ -54,7 +54,7 @@ def test_streams_and_batch_give_the_same_rows(stream_test: StreamTest) -> None:
         assert looked(next_rows(query)) == FOUND[1:]
     batch = as_of(*streams.batch_frames(LEFT, RIGHT))
     assert looked(row.asDict(recursive=True) for row in batch.collect()) == FOUND
-    assert batch.schema["features"].dataType.fieldNames() == ["r_id", "r_ts", "r_note"]
+    assert batch.select("features.*").columns == ["r_id", "r_ts", "r_note"]
     aged = as_of(*streams.batch_frames(LEFT, RIGHT), max_age="5 seconds", delay="5 seconds", into="f")
     assert sorted((r.l_id, r.f and r.f.r_id) for r in aged.collect()) == [
         (1, None),
@@ -229,12 +229,12 @@ def test_random_streams_with_restarts_and_rescaling(
     spark: SparkSession, stream_test: StreamTest, seed: int
 ) -> None:
     rng = random.Random(seed)
-    options = {"delay": rng.choice([0, 3, 15]), "max_age": rng.choice([None, 5, 60])}
-    oracle = AsOfOracle(**options, watermark_delay=10)
-    texts = {name: f"{value} seconds" for name, value in options.items() if value is not None}
+    delay, max_age = rng.choice([0, 3, 15]), rng.choice([None, 5, 60])
+    oracle = AsOfOracle(delay, max_age, watermark_delay=10)
+    ages = {} if max_age is None else {"max_age": f"{max_age} seconds"}
     streams = Streams(stream_test)
     number = 0
-    with streams.query(_stream(streams, **texts)) as query:
+    with streams.query(_stream(streams, delay=f"{delay} seconds", **ages)) as query:
         for step in range(12):
             if step and rng.random() < 0.4:
                 query.stop()

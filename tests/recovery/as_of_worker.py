@@ -1,4 +1,4 @@
-"""The process that the campaign kills: looks up the values of one folder for the rows of another, labelled ones.
+"""The process that the campaign kills: finds the values of one folder for the rows of another.
 
     as_of_worker.py ROOT
 
@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 import worker_session
+from worker import SCHEMA
 
 import tailrace
-from worker import SCHEMA
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ _SLICES_PER_KILL = 4
 
 
 def _make(root: Path, slices: int, rng: random.Random) -> dict[int, int | None]:
-    """Writes the streams in slices, in arrival order; returns the right row of each left row that comes out."""
+    """Writes the streams in slices, in arrival order; returns the right row of each left row."""
     oracle = AsOfOracle(delay=5, max_age=60, watermark_delay=10)
     expected: dict[int, int | None] = {}
     number = 0

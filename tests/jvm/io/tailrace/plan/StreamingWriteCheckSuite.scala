@@ -10,6 +10,7 @@ import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.streaming.{DataStreamWriter, OutputMode, Trigger}
 
 import io.tailrace.api.Tailrace
+import io.tailrace.asof.AsOfOptions
 import io.tailrace.common.TailraceAnalysisException
 import io.tailrace.recursion.RecursionOptions
 import io.tailrace.replay.ReplayOptions
@@ -40,7 +41,8 @@ class StreamingWriteCheckSuite extends SparkSuite {
       val frames = Seq(
         "tailrace.join" -> joined,
         "tailrace.join" -> joined.filter("id > 1").select("id"),
-        "tailrace.sync_join" -> frame("tailrace.sync_join")
+        "tailrace.sync_join" -> frame("tailrace.sync_join"),
+        "tailrace.as_of" -> frame("tailrace.as_of")
       )
       frames.foreach { case (operator, frame) =>
         checkRefused("TAILRACE_OUTPUT_MODE_UNSUPPORTED", "operator" -> operator, "mode" -> name) {
@@ -66,6 +68,9 @@ class StreamingWriteCheckSuite extends SparkSuite {
         val options =
           SyncOptions("at", "at", "1 hour", "1 second", leftPartition = host, rightPartition = host)
         Tailrace.syncJoin(logs, logs, Seq("id" -> "id"), options)
+      case "tailrace.as_of" =>
+        val timed = logs.withWatermark("at", "1 hour")
+        Tailrace.asOf(timed, timed, Seq("id" -> "id"), AsOfOptions("at", "at"))
       case "tailrace.filter_replays" =>
         val records = logs.selectExpr("1L AS pid", "1 AS part", "id AS offset", "host AS topic", "id")
         Tailrace.filterReplays(
@@ -95,7 +100,7 @@ class StreamingWriteCheckSuite extends SparkSuite {
   }
 
   test("each operator is known") {
-    assert(all.size == 6)
+    assert(all.size == 7)
   }
 
   test("real-time mode, with each operator") {

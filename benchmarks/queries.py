@@ -34,6 +34,11 @@ def tailrace_join(left: DataFrame, right: DataFrame, window: str, _partitions: i
     )
 
 
+def tailrace_as_of(left: DataFrame, right: DataFrame, _window: str, _partitions: int) -> DataFrame:
+    """The left columns and `features`, the newest right row of the key."""
+    return tailrace.as_of(left, right, on=[("l_key", "r_key")], left_time="l_ts", right_time="r_ts")
+
+
 def spark_join(left: DataFrame, right: DataFrame, window: str, _partitions: int) -> DataFrame:
     """The same in plain Spark: its left outer interval join, then the pairs of a left row grouped again."""
     condition = f"l_key = r_key AND r_ts >= l_ts AND r_ts <= l_ts + interval {window}"
@@ -63,6 +68,7 @@ QUERIES: Mapping[str, Query] = {
     "tailrace": tailrace_join,
     "tailrace-not-durable": tailrace_join,
     "tailrace-eager": tailrace_join,
+    "tailrace-as-of": tailrace_as_of,
     "spark-format-4": spark_join,
     "spark-format-3": spark_join,
     "spark-format-2": spark_join,
@@ -133,3 +139,12 @@ def label_ids(joined: DataFrame) -> DataFrame:
     return joined.select(
         F.col("l_id").alias("id"), F.transform("labels", lambda label: label["r_id"]).alias("labels")
     )
+
+
+def found_ids(looked: DataFrame) -> DataFrame:
+    """The left row's id and that of the right row that it has found."""
+    return looked.select(F.col("l_id").alias("id"), F.col("features.r_id").alias("found"))
+
+
+# What is checked of an engine's output, where it isn't a group of labels.
+CHECKED: Mapping[str, Callable[[DataFrame], DataFrame]] = {"tailrace-as-of": found_ids}

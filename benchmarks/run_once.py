@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import tailrace
 from label_queries import LABEL_QUERIES, ids
 from measure import Jvm, StateSampler
-from queries import QUERIES, label_ids, session, stream
+from queries import CHECKED, QUERIES, label_ids, session, stream
 from runs import RunResult, RunSpec
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _conf(spec: RunSpec) -> dict[str, str]:
 
 
 def _start(spec: RunSpec, frame: DataFrame) -> StreamingQuery:
-    checked = ids if spec.engine in LABEL_QUERIES else label_ids
+    checked = ids if spec.engine in LABEL_QUERIES else CHECKED.get(spec.engine, label_ids)
     output = checked(frame) if spec.checked else frame
     writer = output.writeStream.option("checkpointLocation", spec.checkpoint or f"{spec.scratch}/checkpoint")
     writer = writer.trigger(availableNow=True)

@@ -98,8 +98,8 @@ def _agree(work: Path) -> str:
         shutil.rmtree(folder)
     common = set.intersection(*(set(rows) for rows in outputs.values()))
     first = outputs[_CHECKED[0]]
-    for engine, rows in outputs.items():
-        wrong = sum(rows[i] != first[i] for i in common)
+    for engine, output in outputs.items():
+        wrong = sum(output[i] != first[i] for i in common)
         if wrong or len(common) < streams.left_rows // 2:
             raise SystemExit(f"{engine}: {wrong} wrong rows of {len(common)}: nothing was timed.")
     matched = sum(any(first[i].values()) for i in common)

@@ -145,7 +145,7 @@ def counted(
     each = [(long, delay) for long in after for delay in delays]
     start = (_micros() - F.pmod(_micros(), F.lit(window))).alias("window_start")
     of_left = groups.select(start, F.inline(F.array(*(_of_group(*one, end) for one in each))))
-    of_right = right.rows.select(start, F.inline(F.array(*(_of_row(*one) for one in each))))
+    of_right = right.rows.select(start, F.inline(F.array(*(_of_row(*one, before + one[0]) for one in each))))
     by, zero = ("window_start", "after", "delay"), F.lit(0).cast("bigint")
     lefts = of_left.groupBy(*by).agg(
         F.count("*").alias("left_rows"),
@@ -174,22 +174,30 @@ def _is_late(behind: Column, delay: int) -> Column:
     return F.coalesce(behind >= delay, F.lit(False))
 
 
-def _of_row(after: int, delay: int) -> Column:
+def _of_row(after: int, delay: int, grace: int = 0) -> Column:
+    """A row's part in the counts. With `grace` it may be so far behind the watermark, as labels may."""
     return F.struct(
         F.lit(after).cast("bigint").alias("after"),
         F.lit(delay).cast("bigint").alias("delay"),
-        _is_late(F.col("behind"), delay).alias("is_late"),
+        _is_late(F.col("behind"), delay + grace).alias("is_late"),
     )
 
 
 def _of_group(after: int, delay: int, end: int) -> Column:
     """The labels within `after`, and those of them that neither side's lateness takes.
 
-    A row whose window goes beyond the end has none: those that are there would be too few.
+    A late label is there if its row's window is still open when it comes. A row whose window goes beyond the
+    end has none: those that are there would be too few.
     """
     last = _micros() + after
     reached = F.filter("labels", lambda label: F.unix_micros(label["time"]) <= last)
-    kept = F.filter(reached, lambda label: ~_is_late(label["label"]["behind"], delay))
+
+    def is_there(label: Column) -> Column:
+        behind = label["label"]["behind"]
+        away = F.unix_micros(label["time"]) - _micros()
+        return ~_is_late(behind, delay) | ~_is_late(behind + away, delay + after)
+
+    kept = F.filter(reached, is_there)
     row, is_open = _of_row(after, delay), last > end
     return (
         row.withField("is_open", is_open & ~row["is_late"])

@@ -163,7 +163,12 @@ def held(clock: Clock, cells: Mapping[str, Sequence[Cell]], sizes: Mapping[str, 
     batches = sorted({*clock.ticks, *(tick + 1 for tick in clock.ticks)})
     place = {tick: i for i, tick in enumerate(batches)}
     late = {tick: _less(clock.before(tick - 1), shape.delay) for tick in clock.ticks}
-    kept = {side: [cell for cell in of if cell.latest > late[cell.tick]] for side, of in cells.items()}
+    # A late right row is taken as long as a left row that it matches may wait.
+    grace = {"left": 0, "right": shape.before + shape.after}
+    kept = {
+        side: [cell for cell in of if cell.latest > late[cell.tick] - grace[side]]
+        for side, of in cells.items()
+    }
     ends = _ends(kept, shape)
     rows, stored, files = ([0.0] * (len(batches) + 1) for _ in range(3))
     latencies: defaultdict[float, float] = defaultdict(float)

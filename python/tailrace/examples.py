@@ -237,7 +237,7 @@ class Examples:
             TailraceJoinError: see `stream`. A DataFrame is a stream.
             TypeError: a name is none of the definition's.
         """
-        named = [*self._labels, *self._features]
+        named: list[Label | Features] = [*self._labels, *self._features]
         unknown = set(frames) - {_IMPRESSIONS, *(one.name for one in named)}
         if unknown:
             raise TypeError(f"The examples have no `{min(unknown)}`.")
@@ -252,8 +252,8 @@ class Examples:
         return made._planned(streaming=False)
 
     def _planned(self, *, streaming: bool) -> DataFrame:
-        named = [(one.name, one.frame) for one in (*self._labels, *self._features)]
-        for name, frame in [(_IMPRESSIONS, self._impressions), *named]:
+        named: list[Label | Features] = [*self._labels, *self._features]
+        for name, frame in [(_IMPRESSIONS, self._impressions), *((one.name, one.frame) for one in named)]:
             if frame.isStreaming != streaming:
                 raise TailraceJoinError(_WRONG_KIND[streaming].format(name))
         sample = self._sample or Sample({}, {})

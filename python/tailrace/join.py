@@ -69,14 +69,15 @@ def join(
         max_matches: with how="left", how many matches to keep for each left row, the earliest first; one or
             more. None keeps all.
         on_late: what is done with a row at or behind the watermark that isn't taken (see `late_labels`).
-            "drop": it is left out, and counted in the operator's metrics. "mark": it comes out as a row of its
-            own, with "late_left" or "late_right" in a column `_mark`. A late left row has an empty group. A
-            late right row has itself as the only match, and null in all left columns but the keys.
-        late_labels: whether a right row at or behind the watermark is taken as long as the window of a left row
-            that it may match is open: the watermark has not passed left_time + after. It is judged by times
-            alone, by the watermark of the micro-batch before. What has come out never changes. False: no
-            such row is taken. None: they are taken. But with how="inner" and `before` above zero, a checkpoint
-            is bound to it, and None goes on with that of the checkpoint: one of an earlier release has none.
+            "drop": it is left out, and counted in the operator's metrics. "mark": it comes out as a row of
+            its own, with "late_left" or "late_right" in a column `_mark`. A late left row has an empty group.
+            A late right row has itself as the only match, and null in all left columns but the keys.
+        late_labels: whether a right row at or behind the watermark is taken as long as the window of a left
+            row that it may match is open: the watermark has not passed left_time + after. It is judged by
+            times alone, by the watermark of the micro-batch before. What has come out never changes. False:
+            no such row is taken. None: they are taken. But with how="inner" and `before` above zero, a
+            checkpoint is bound to it, and None goes on with that of the checkpoint: one of an earlier
+            release has none.
         release_every: with how="left" on streams, the longest that a left row waits for others after the
             watermark has passed left_time + after: a duration, as for `before`, or "batch" for no wait. Rows
             that leave together cost less. Rows wait where the watermark moves by less than that in a

@@ -176,7 +176,8 @@ def test_late_pairs_have_nulls_on_the_other_side(streams: Streams) -> None:
 
 def test_a_late_label_is_matched_while_its_left_row_waits(streams: Streams) -> None:
     kept, dropped = (
-        streams.query(streams.join(**o), n) for n, o in {"kept": {}, "dropped": {"late_labels": False}}.items()
+        streams.query(streams.join(**o), n)
+        for n, o in {"kept": {}, "dropped": {"late_labels": False}}.items()
     )
     with kept, dropped:
         for left, right in [

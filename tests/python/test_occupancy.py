@@ -56,10 +56,14 @@ class Run:
         both = [time for time in newest if time is not None]
         return min(both) // 1000 * 1000 - self.of.delay if len(both) == 2 else -math.inf
 
+    def grace(self, side: str) -> int:
+        """How far behind the watermark a row is taken: a right row, as long as a left row may wait for it."""
+        return self.of.before + self.of.after if side == "right" else 0
+
     def step(self, tick: int) -> None:
         late = self.watermark(tick - 1)
         for side, cells in self.rows.items():
-            self.state += [(side, c) for c in cells if c.tick == tick and c.latest > late]
+            self.state += [(side, c) for c in cells if c.tick == tick and c.latest > late - self.grace(side)]
         expiry, every = self.watermark(tick) - self.of.after, self.of.step
         first = every == 0 or self.released == -math.inf
         before = self.released
@@ -90,7 +94,7 @@ class Run:
                 (s, c)
                 for s, cells in self.rows.items()
                 for c in cells
-                if c.tick // self.of.run == run and c.latest > self.watermark(c.tick - 1)
+                if c.tick // self.of.run == run and c.latest > self.watermark(c.tick - 1) - self.grace(s)
             ]
         return self.runs[run]
 

@@ -97,6 +97,13 @@ def durations(**values: Duration) -> dict[str, str]:
     return {name: duration(value, name) for name, value in values.items()}
 
 
+def several_durations(values: Sequence[Duration], argument: str) -> list[str]:
+    """Durations as a list of strings; TypeError unless it is a list of them. One duration isn't a list."""
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise TypeError(f"`{argument}` is a list of durations, not {type(values).__name__}.")
+    return [duration(value, argument) for value in values]
+
+
 def texts(**values: str) -> dict[str, str]:
     """Strings, each under the name of its argument."""
     return {name: text(value, name) for name, value in values.items()}

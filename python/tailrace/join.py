@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from tailrace.options import ColumnOrName, Duration, How, Key, Match, OnLate
+    from tailrace.options import ColumnOrName, Duration, Emit, How, Key, Match, OnLate
 
 
 def join(
@@ -30,6 +30,9 @@ def join(
     on_late: OnLate = "drop",
     late_labels: bool | None = None,
     release_every: Duration | None = None,
+    early: Duration | None = None,
+    horizons: Sequence[Duration] | None = None,
+    emit: Emit = "all",
     hot: Sequence[object] | None = None,
     hot_parts: int = 8,
 ) -> DataFrame:
@@ -70,8 +73,8 @@ def join(
             more. None keeps all.
         on_late: what is done with a row at or behind the watermark that isn't taken (see `late_labels`).
             "drop": it is left out, and counted in the operator's metrics. "mark": it comes out as a row of
-            its own, with "late_left" or "late_right" in a column `_mark`. A late left row has an empty group.
-            A late right row has itself as the only match, and null in all left columns but the keys.
+            its own, with "late_left" or "late_right" in a column `_mark`. A late left row has an empty
+            group. A late right row has itself as the only match, and null in all left columns but the keys.
         late_labels: whether a right row at or behind the watermark is taken as long as the window of a left
             row that it may match is open: the watermark has not passed left_time + after. It is judged by
             times alone, by the watermark of the micro-batch before. What has come out never changes. False:
@@ -84,6 +87,17 @@ def join(
             micro-batch, and when input stops or a run ends. Operators behind the join see a watermark that is
             lower by it. A checkpoint is bound to it. None goes on with that of the checkpoint; a new one has
             a 64th of before + after, 28 seconds for half an hour.
+        early: with how="left", a first version of each left row comes out when the watermark has passed
+            left_time + early, with the matches up to there, and the final one when the window has closed:
+            the same as `horizons=[early]`.
+        horizons: with how="left", durations that ascend, up to `after`. A version of each left row comes
+            out when the watermark has passed its time plus each of them, with the matches up to there that
+            have come, and the final one as without horizons. The state holds the left row once. Versions
+            wait for others as `release_every` says, but no longer than a 64th of before + their horizon.
+            Matching is lazy. A checkpoint is bound to the horizons, and `after` can't grow.
+        emit: which versions come out. "all". "changes": the first and the final one, and those between
+            whose group isn't that of the version before. "late_positives": the first one, and then the one
+            that has a match when those before it had none. "defer": the first and the final one.
         hot: keys with so many left rows that one task would be busy with each of them: values of the key
             column, or tuples with a value for each of several. Their left rows are split over `hot_parts`
             partitions, and their right rows are kept in each of these. A checkpoint is bound to both. What
@@ -96,7 +110,10 @@ def join(
 
         how="left": the left columns; then `into`, array<struct<all right columns but the keys>>, ordered by
         right_time (equal times by content), empty when there is no match; then `<into>_truncated` boolean if
-        `max_matches` is given; then `_mark` string if on_late="mark", null on ordinary rows.
+        `max_matches` is given; then, with horizons, `horizon` string ("10 minutes", "1 hour 30 minutes"),
+        `final` boolean, and `changed` boolean: whether the group isn't that of the version before, null in
+        the first one; then `_mark` string if on_late="mark", null on ordinary rows. A left row that comes
+        out by itself, because it is late or has no time, has a null horizon and is final.
 
         how="inner": the left columns; the right columns but the keys; then `_mark` string if on_late="mark".
 
@@ -127,5 +144,7 @@ def join(
         | _convert.durations(**_convert.given(release_every=release_every))
         | _convert.counts(hot_parts=hot_parts)
     )
+    options |= _convert.texts(emit=emit) | _convert.durations(**_convert.given(early=early))
     keys = [] if hot is None else _convert.values(hot, "hot")
-    return _jvm.plan("join", left, right, on_left, on_right, keys, options)
+    ends = [] if horizons is None else _convert.several_durations(horizons, "horizons")
+    return _jvm.plan("join", left, right, on_left, on_right, keys, ends, options)

@@ -41,6 +41,7 @@ Share: TypeAlias = str | float | Decimal
 
 How: TypeAlias = Literal["left", "leftouter", "left_outer", "inner"]
 Match: TypeAlias = Literal["all", "first", "last", "nearest"]
+Emit: TypeAlias = Literal["all", "changes", "late_positives", "defer"]
 Mode: TypeAlias = Literal["auto", "fixpoint", "feedback"]
 
 OnLate: TypeAlias = Literal["drop", "mark"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING
 
 import pytest
@@ -192,6 +193,30 @@ def test_a_late_label_is_matched_while_its_left_row_waits(streams: Streams) -> N
         assert (kept.total("lateRightRowsTaken"), kept.total("lateRightRows")) == (1, 1)
         assert groups(dropped.rows()) == [(1, []), (2, [11])]
         assert (dropped.total("lateRightRowsTaken"), dropped.total("lateRightRows")) == (0, 2)
+
+
+def test_versions_come_out_at_their_horizons(streams: Streams) -> None:
+    result = streams.join(
+        horizons=["10 seconds", dt.timedelta(seconds=20)], emit="changes", release_every="batch"
+    )
+    with streams.query(result) as query:
+        for left, right in [
+            ([Row(1, 1, 100), Row(2, 2, 100)], [Row(11, 1, 105), Row(21, 2, 115)]),
+            ([Row(0, 9, 120)], [Row(0, 9, 120)]),  # the watermark is 110
+            ([Row(0, 9, 131)], [Row(0, 9, 131), Row(12, 1, 104)]),  # a label behind the watermark
+            ([END], [END]),
+        ]:
+            streams.add(left, right)
+            query.run()
+        rows = [(r, [m["r_id"] for m in r["labels"]]) for r in query.rows() if r["l_id"] in {1, 2}]
+    assert sorted((r["l_id"], r["final"], r["horizon"], r["changed"], labels) for r, labels in rows) == [
+        (1, False, "10 seconds", None, [11]),
+        (1, False, "20 seconds", True, [12, 11]),
+        (1, True, "30 seconds", False, [12, 11]),
+        (2, False, "10 seconds", None, []),
+        (2, False, "20 seconds", True, [21]),
+        (2, True, "30 seconds", False, [21]),
+    ]
 
 
 @pytest.mark.parametrize("how", ["left", "inner"])

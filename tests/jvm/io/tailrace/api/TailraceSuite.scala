@@ -108,6 +108,7 @@ class TailraceSuite extends SparkSuite {
       "into" -> "labels",
       "match" -> "last",
       "on_late" -> "drop",
+      "emit" -> "all",
       "hot_parts" -> "8"
     )
     def join(more: (String, String)*) = PythonApi.join(
@@ -116,6 +117,7 @@ class TailraceSuite extends SparkSuite {
       Seq("k").asJava,
       Seq("k").asJava,
       Seq.empty[java.util.List[Column]].asJava,
+      Seq.empty[String].asJava,
       (named ++ more).asJava
     )
     assert(

@@ -64,10 +64,11 @@ class LateLabelsSuite extends SparkSuite {
 
   test("a pair with a late right row comes out as long as the left row waits") {
     query(after10.copy(how = "inner")) { h =>
-      h.step(Seq(served(88, 3)), Nil)
+      // Both in one section. The window of the first one has closed.
+      h.step(Seq(served(90, 3), served(90.5, 4)), Nil)
       at100(h)
       val now = h.right(engaged(94, 11), engaged(90, 12)).flatten
-      assert(now == Seq(Emitted("k", Some(1), Seq(11))))
+      assert(now == Seq(Emitted("k", Some(1), Seq(11)), Emitted("k", Some(4), Seq(11))))
       assert(h.total(LabelMetrics.LateRightRowsTaken) == 1 && h.total(LabelMetrics.LateRightRows) == 1)
     }
   }

@@ -48,6 +48,9 @@ final class JoinOracle(
   /** Spark keeps the watermark in the checkpoint, and each side's part of it only as long as a query runs. */
   def restart(): Unit = newest = (None, None)
 
+  /** That by which rows are late, and that by which they expire, of the next batch; microseconds. */
+  def watermarks: (Long, Long) = (lateMs * 1000, watermarkMs * 1000)
+
   private def isLate(t: Timestamp): Boolean = lateMs > 0 && Times.microsOf(t) <= lateMs * 1000
 
   private def isOpen(l: Served): Boolean = lateMs == 0 || Times.microsOf(l.t) + after > lateMs * 1000

@@ -42,6 +42,7 @@ object PythonApi extends PythonStateCalls with PythonReportCalls with PythonExam
       onLeft: java.util.List[String],
       onRight: java.util.List[String],
       hot: java.util.List[java.util.List[Column]],
+      horizons: java.util.List[String],
       options: java.util.Map[String, String]
   ): DataFrame = {
     val chosen = new Chosen("tailrace.join", options)
@@ -61,6 +62,9 @@ object PythonApi extends PythonStateCalls with PythonReportCalls with PythonExam
         onLate = chosen("on_late"),
         lateLabels = chosen.get("late_labels").map(_.toBoolean),
         releaseEvery = chosen.get("release_every"),
+        horizons = horizons.asScala.toSeq,
+        emit = chosen("emit"),
+        early = chosen.get("early"),
         hot = hot.asScala.toSeq.map(_.asScala.toSeq),
         hotParts = chosen.int("hot_parts").get
       )

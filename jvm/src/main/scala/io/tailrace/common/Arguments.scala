@@ -103,19 +103,32 @@ private[tailrace] object Durations {
     } catch { case NonFatal(_) => None }
 
   private val Units = Seq(
-    "d" -> 86400L * 1000 * 1000,
-    "h" -> 3600L * 1000 * 1000,
-    "min" -> 60L * 1000 * 1000,
-    "s" -> 1000L * 1000,
-    "ms" -> 1000L,
-    "us" -> 1L
+    ("d", "day", 86400L * 1000 * 1000),
+    ("h", "hour", 3600L * 1000 * 1000),
+    ("min", "minute", 60L * 1000 * 1000),
+    ("s", "second", 1000L * 1000),
+    ("ms", "millisecond", 1000L),
+    ("us", "microsecond", 1L)
   )
 
   /** Microseconds as people write them: 1 h 30 min. */
   def text(micros: Long): String = {
-    val (_, parts) = Units.foldLeft((micros, Vector.empty[String])) { case ((rest, parts), (unit, length)) =>
-      (rest % length, if (rest < length) parts else parts :+ s"${rest / length} $unit")
-    }
-    if (parts.isEmpty) "0 s" else parts.mkString(" ")
+    val counted = parts(micros).map { case (count, unit, _) => s"$count $unit" }
+    if (counted.isEmpty) "0 s" else counted.mkString(" ")
   }
+
+  /** Microseconds as [[read]] and Spark read them: 1 hour 30 minutes. One duration always has the same words. */
+  def words(micros: Long): String = {
+    val counted = parts(micros).map { case (count, _, unit) => s"$count $unit${if (count == 1) "" else "s"}" }
+    if (counted.isEmpty) "0 seconds" else counted.mkString(" ")
+  }
+
+  /** How many of each unit, without those of which there is none. */
+  private def parts(micros: Long): Seq[(Long, String, String)] =
+    Units
+      .foldLeft((micros, Vector.empty[(Long, String, String)])) {
+        case ((rest, parts), (short, unit, length)) =>
+          (rest % length, if (rest < length) parts else parts :+ ((rest / length, short, unit)))
+      }
+      ._2
 }

@@ -29,7 +29,8 @@ private[tailrace] final class SortedSide private (
 
   def head: UnsafeRow = current
   def time: Long = current.getLong(timeOrdinal)
-  def canMatch: Boolean = keyLength > 0 && !current.isNullAt(timeOrdinal)
+  def canMatch: Boolean = keyLength > 0 && hasTime
+  def hasTime: Boolean = !current.isNullAt(timeOrdinal)
   def copyKey(): Array[Byte] = Arrays.copyOf(keys.bytes, keyLength)
   def compareKey(key: Array[Byte]): Int =
     Arrays.compareUnsigned(keys.bytes, 0, keyLength, key, 0, key.length)

@@ -26,7 +26,8 @@ private[label] final class BatchMerge(
   private val candidates = new Candidates(memory)
   // One more than comes out, to know whether the group is truncated.
   private val bound = {
-    val b = settings.bound
+    // The versions of a left row choose among different rows of its window.
+    val b = if (settings.horizons.isEmpty) settings.bound else MatchBound.None
     if (b.policy == MatchPolicy.All && b.isBound) b.copy(most = b.most + 1) else b
   }
   private val matches = new MatchWindow(bound, candidates)
@@ -43,6 +44,7 @@ private[label] final class BatchMerge(
   // The matches of the current left row end before `until`. Those before `position` have come out.
   private var position = 0
   private var until = 0
+  private val versions = settings.horizons.map(new BatchVersions(_, settings, candidates))
   // The right rows of the key, if a window of them has no room in memory.
   private var onDisk: Option[KeyOnDisk] = None
 
@@ -59,10 +61,11 @@ private[label] final class BatchMerge(
 
   override protected def step(): InternalRow =
     if (hasPair) nextPair()
+    else if (versions.exists(_.hasNext)) version(versions.get)
     else if (!nextLeft()) {
       end()
       null
-    } else if (settings.isGrouped) group()
+    } else if (settings.isGrouped) firstGroup()
     else null
 
   private def hasPair: Boolean = !settings.isGrouped && (position < until || onDisk.exists(_.hasMatch))
@@ -74,8 +77,23 @@ private[label] final class BatchMerge(
       pairs.write(left.head, candidates.pointTo(element, position - 1))
   }
 
-  private def group(): InternalRow =
-    try groups.write(left.head, left.time, candidates, position, until - position, until - position)
+  /** The group of another left row, or null if its versions follow. One without a time has no horizon. */
+  private def firstGroup(): InternalRow =
+    if (versions.nonEmpty && left.hasTime) {
+      versions.get.start(left.time, position, until)
+      null
+    } else {
+      groups.versionIs(GroupWriter.NoHorizon, hasEarlier = false, changed = false)
+      group(until - position)
+    }
+
+  private def version(of: BatchVersions): InternalRow = {
+    val matches = of.advance(groups)
+    if (matches < 0) null else group(matches)
+  }
+
+  private def group(matches: Int): InternalRow =
+    try groups.write(left.head, left.time, candidates, position, matches, matches)
     catch { case e: RowMemoryExhausted => throw tooLarge(e) }
 
   private def tooLarge(e: RowMemoryExhausted): Throwable =

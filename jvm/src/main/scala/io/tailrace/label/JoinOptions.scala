@@ -27,6 +27,11 @@ import io.tailrace.plan.{Columns, OwnColumns}
   *                   are. With "inner" and `before`, what the checkpoint began with
   * @param releaseEvery with "left", how long the row of a left row may wait for others: a duration, or "batch";
   *                   none: a 64th of the window, or what the checkpoint began with
+  * @param horizons   with "left", when versions of a left row come out: at its time plus each of these durations, which
+  *                   ascend up to `after`, and in the end at its time plus `after`; adds columns `horizon`, `final`
+  *                   and `changed`
+  * @param emit       with horizons, which versions come out: "all", "changes", "late_positives" or "defer"
+  * @param early      the one horizon before `after`
   * @param hot        keys with so many left rows that each is the work of several tasks: a value for each key
   *                   column
   * @param hotParts   over how many partitions such a key is split, 2 to 1,024; each keeps its right rows
@@ -44,6 +49,9 @@ final case class JoinOptions(
     onLate: String = "drop",
     lateLabels: Option[Boolean] = None,
     releaseEvery: Option[String] = None,
+    horizons: Seq[String] = Nil,
+    emit: String = Emit.All.name,
+    early: Option[String] = None,
     hot: Seq[Seq[Any]] = Nil,
     hotParts: Int = 8,
     call: String = "tailrace.join"
@@ -79,8 +87,31 @@ final case class JoinOptions(
       marksLate,
       release = release,
       hot = HotKeys.text(this),
-      lateLabels = lateLabels
+      lateLabels = lateLabels,
+      horizons = versions(output, window)
     )
+  }
+
+  /** Of a row's versions that come out, no earlier one is looked for than those that can. */
+  private def versions(output: JoinOutput, window: JoinWindow): Option[Horizons] = {
+    val chosen = arguments.choice("emit", emit, Emit.values)
+    val named = if (early.isEmpty) "horizons" -> horizons else "early" -> early.toSeq
+    if (named._2.isEmpty) {
+      if (chosen != Emit.All) throw arguments.needs("emit", emit, "horizons")
+      None
+    } else {
+      val (argument, texts) = named
+      if (output == JoinOutput.Pairs) throw JoinErrors.optionConflict(argument, texts.mkString(", "))
+      if (early.nonEmpty && (horizons.nonEmpty || chosen != Emit.All))
+        throw arguments.invalid("early", early.get, "`horizons` or `early`, and no `emit` with `early`")
+      val ends = texts.map(arguments.duration(argument, _))
+      val isAscending = ends.zip(ends.drop(1)).forall { case (a, b) => a < b }
+      if (!isAscending || ends.last > window.after)
+        throw arguments.invalid(argument, texts.mkString(", "), "durations that ascend, up to `after`")
+      val all = if (ends.last < window.after) ends :+ window.after else ends
+      val looked = if (chosen == Emit.Defer) Seq(all.head, all.last).distinct else all
+      Some(Horizons(looked, chosen))
+    }
   }
 
   /** As Spark reads the type of a join: any case, and underscores don't count. */
@@ -156,14 +187,22 @@ private[tailrace] final class JoinResolution(
       val truncated = settings.maxMatches.toSeq.map { _ =>
         AttributeReference(s"${into}_truncated", BooleanType, nullable = false)()
       }
+      val version =
+        if (settings.horizons.isEmpty) Nil
+        else
+          Seq(
+            AttributeReference(Horizons.Horizon, StringType)(),
+            AttributeReference(Horizons.Final, BooleanType, nullable = false)(),
+            AttributeReference(Horizons.Changed, BooleanType)()
+          )
       val another = s"Choose another name than '$into' for `into`."
       (group +: truncated).foreach(a => leftColumns.checkAdded(a.name, another))
-      marks.foreach { a =>
+      (version ++ marks).foreach { a =>
         checkAdded(leftColumns)(a)
         if (sameName(into, a.name))
-          throw options.arguments.invalid("into", into, "a name other than _mark")
+          throw options.arguments.invalid("into", into, s"a name other than ${a.name}")
       }
-      (group +: truncated) ++ marks
+      (group +: truncated) ++ version ++ marks
     } else {
       (payload ++ marks).foreach(checkAdded(leftColumns))
       // A right key doesn't come out.

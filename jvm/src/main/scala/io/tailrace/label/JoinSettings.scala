@@ -27,6 +27,7 @@ object JoinOutput {
   * @param alsoBound  more settings that a checkpoint is bound to
   * @param lateLabels whether right rows behind the watermark are taken as long as a left row may match them; none: as
   *                   the checkpoint has it, or that they are
+  * @param horizons   when versions of a left row come out; none: it comes out once
   */
 final case class JoinSettings(
     window: JoinWindow,
@@ -38,7 +39,8 @@ final case class JoinSettings(
     release: Option[ReleaseSteps] = None,
     hot: Option[String] = None,
     alsoBound: Map[String, String] = Map.empty,
-    lateLabels: Option[Boolean] = None
+    lateLabels: Option[Boolean] = None,
+    horizons: Option[Horizons] = None
 ) {
   def isGrouped: Boolean = output == JoinOutput.Grouped
 
@@ -56,8 +58,10 @@ final case class JoinSettings(
     val onLate = if (marksLate) "mark" else "drop"
     val steps = release.fold("")(r => s", release_every=${Durations.text(r.every)}")
     val late = lateLabels.fold("")(taken => s", late_labels=$taken")
+    val versions =
+      horizons.fold("")(h => s", horizons=[${h.words.mkString(", ")}], emit=${h.emit.name}")
     s"how=${output.name}, before=${Durations.text(window.before)}, after=${Durations.text(window.after)}, " +
-      s"match=${policy.name}$cap, on_late=$onLate$late$steps${hot.fold("")(keys => s", hot=[$keys]")}"
+      s"match=${policy.name}$cap, on_late=$onLate$late$versions$steps${hot.fold("")(keys => s", hot=[$keys]")}"
   }
 
   /** The most that comes out for one left row. All pairs come out. */

@@ -64,12 +64,14 @@ object LabelJoinStrategy extends SparkStrategy {
       case _ => Nil
     }
 
-  /** Pairs are due as soon as both rows are there: eager. Groups are due when the window has closed: lazy,
+  /** Pairs are due as soon as both rows are there: eager. Versions of a group are found by what their right rows' times
+    * say, which eager matching drops: lazy. Groups are due when the window has closed: lazy,
     * which writes and reads each row once. A user sets eager where most right rows match nothing and would
     * wait for the end of a long window (`adr/006`).
     */
   private def strategy(settings: JoinSettings): MatchStrategy =
     if (!settings.isGrouped) MatchStrategy.Eager
+    else if (settings.horizons.nonEmpty) MatchStrategy.Lazy
     else {
       val wish = TailraceConf.JoinStrategy.read(SparkPlans.activeSetting)
       MatchStrategy.values.find(_.name == wish).getOrElse(MatchStrategy.Lazy)

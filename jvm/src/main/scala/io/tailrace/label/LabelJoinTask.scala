@@ -2,6 +2,7 @@ package io.tailrace.label
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.types.{BooleanType, StringType}
 
 import io.tailrace.common.Mark
 import io.tailrace.join.{JoinColumns, JoinInput, JoinMetrics, StoredJoinContext, StoredJoinTask}
@@ -237,7 +238,10 @@ private final class LoneRows(columns: JoinColumns, settings: JoinSettings) {
     if (!settings.isGrouped) pairColumns ++ marks
     else {
       val group = if (elements.isEmpty) Literal.create(Nil, added.head.dataType) else CreateArray(elements)
-      (group +: settings.maxMatches.toSeq.map(_ => Literal(false))) ++ marks
+      val version =
+        if (settings.horizons.isEmpty) Nil
+        else Seq(Literal(null, StringType), Literal(true), Literal(null, BooleanType))
+      (group +: settings.maxMatches.toSeq.map(_ => Literal(false))) ++ version ++ marks
     }
   }
 }

@@ -32,52 +32,83 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
   private val chunk = new RowBuffer(memory)
   private val share = new MemoryShare(memory, bufferBytes)
   private val parked = new ParkedRows
-  private lazy val merge =
-    new SortedMerge(-window.before, window.after, memory, bufferBytes, settings.bound, late = lateRights)
   private lazy val writer = new GroupWriter(columns, settings, memory)
   private var nanos = 0L
   private var expiring: Option[ExpiringRows] = None
+  private var open: Option[Groups] = None
 
   /** Batches that have taken late rows, with this one. */
   private def lateBatches: Seq[LateRows] =
     store.lateRows ++ Option.when(lateRightsTaken > 0)(LateRows(store.version + 1, lateWatermark))
 
-  private def lateRights: LateRights = new LateRights(lateBatches, window.after)
+  private def lateRights(to: Long): LateRights = new LateRights(lateBatches, to)
 
   override protected def write(left: RowBuffer, right: RowBuffer): Unit =
     store.addRun(bucketWidth, leftKind -> left, StoreKind.RightKeySorted -> right)
 
+  /** Earlier horizons first: of a left row that reaches several of them at once, the versions come out in order. */
   override protected def joined: Iterator[UnsafeRow] = {
-    val expired = new ExpiringRows(store, leftKind, store.expiredThrough, through)
-    expiring = Some(expired)
-    new Groups(expired)
+    val window = settings.window
+    val earlier = settings.horizons.toSeq.flatMap { horizons =>
+      def through(horizon: Int, watermark: Long) =
+        Math.max(store.expiredThrough, horizons.through(horizon, watermark, window.before, release))
+      horizons.ends.indices.init.map { i =>
+        Pass(i, through(i, store.operatorTime), through(i, watermark), horizons.ends(i), isFinal = false)
+      }
+    }
+    val last = Pass(earlier.size, store.expiredThrough, this.through, window.after, isFinal = true)
+    (earlier :+ last).iterator.flatMap { pass =>
+      open.foreach(_.close())
+      val groups = new Groups(pass)
+      open = Some(groups)
+      groups
+    }
   }
 
-  /** The left rows that expire, each with its group: one in a step. */
-  private final class Groups(expired: ExpiringRows) extends StepwiseRows[UnsafeRow] {
+  /** The left rows of a pass, each with its group: one in a step. */
+  private final class Groups(pass: Pass) extends StepwiseRows[UnsafeRow] with AutoCloseable {
+    private val rows = new ExpiringRows(store, leftKind, pass.from, pass.through)
+    if (pass.isFinal) expiring = Some(rows)
+    private val merge = mergeTo(pass.to)
+    private val earlier = settings.horizons.flatMap(_.earlier(pass.horizon)).map { end =>
+      new EarlierVersion(end, settings, lateRights(end), memory, () => mergeTo(end))
+    }
     private val rightSections = store.sectionsOf(StoreKind.RightKeySorted)
     private val leftRow = new UnsafeRow(columns.left.size)
     private val counts = new GroupCounts(metric)
     private var found = 0L
+    private var versions = 0L
+
+    private def mergeTo(end: Long) =
+      new SortedMerge(-window.before, end, memory, bufferBytes, settings.bound, late = lateRights(end))
 
     override protected def step(): UnsafeRow = {
       var hasProbe = true
       var row: UnsafeRow = null
       try {
         hasProbe = merge.next()
-        if (hasProbe) row = write()
+        if (hasProbe && comesOut()) row = write()
       } catch { case e: RowMemoryExhausted => parkOthers(e) }
       if (!hasProbe) nextChunk()
       row
     }
 
+    private def comesOut(): Boolean = earlier.forall { before =>
+      before.compare(merge, chunk, rightSections)
+      writer.versionIs(pass.horizon, hasEarlier = true, before.isChanged)
+      settings.horizons.get.emit.comesOut(pass.isFinal, before.isChanged, before.wasEmpty)
+    }
+
     private def write(): UnsafeRow = {
+      if (earlier.isEmpty) writer.versionIs(pass.horizon, hasEarlier = false, changed = false)
       val probe = merge.probe
       val matches = merge.candidates
       val left = pointTo(leftRow, chunk, probe)
       val row = writer.write(left, chunk.time(probe), matches, matches.first, matches.count, merge.matched)
-      counts.add(merge.matched, writer)
-      found += merge.matched
+      if (pass.isFinal) {
+        counts.add(merge.matched, writer)
+        found += merge.matched
+      } else versions += 1
       row
     }
 
@@ -88,18 +119,24 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
       if (parked.fill(chunk)) startParked()
       else {
         share.reset()
-        expired.fill(chunk, share)
-        merge.start(chunk, RowSort.byKey(chunk), rightSections)
+        rows.fill(chunk, share)
+        start(RowSort.byKey(chunk))
       }
       nanos += System.nanoTime - started
       if (chunk.isEmpty) {
         counts.report()
         metric(LabelMetrics.MatchedAtExpiry) += found
+        metric(LabelMetrics.VersionsOut) += versions
         end()
       }
     }
 
-    private def startParked(): Unit = merge.start(chunk, Array.range(0, chunk.size), rightSections)
+    private def start(sorted: Array[Int]): Unit = {
+      earlier.foreach(_.restart())
+      merge.start(chunk, sorted, rightSections)
+    }
+
+    private def startParked(): Unit = start(Array.range(0, chunk.size))
 
     /** Tries the same left row again with more memory: the rows behind it go to disk, until it is alone. */
     private def parkOthers(failure: RowMemoryExhausted): Unit = {
@@ -107,10 +144,17 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
       if (rest.length <= 1)
         throw MemoryErrors.groupTooLarge(merge.candidates.size, merge.candidates.bytes, failure)
       merge.release()
+      earlier.foreach(_.release())
       writer.close()
       parked.park(store, chunk, rest)
       parked.fill(chunk)
       startParked()
+    }
+
+    override def close(): Unit = {
+      rows.close()
+      merge.close()
+      earlier.foreach(_.close())
     }
   }
 
@@ -120,13 +164,14 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
     val taken = expiring.fold(Map.empty[LiveSection, Long])(_.taken)
     store.markExpired(leftKind, through, taken.getOrElse(_, 0L))
     store.dropThrough(leftKind, through)
-    store.setLateRows(lateBatches.filter(batch => window.leftExpiry(batch.watermark) > through))
+    val first = JoinWindow(0, settings.horizons.fold(window.after)(_.ends.head))
+    store.setLateRows(lateBatches.filter(batch => first.leftExpiry(batch.watermark) > through))
+    if (settings.horizons.nonEmpty) keepWatermark()
     taken.values.sum + store.dropThrough(StoreKind.RightKeySorted, window.rightExpiryAtWindowEnd(through))
   }
 
   override def close(): Unit = {
-    expiring.foreach(_.close())
-    merge.close()
+    open.foreach(_.close())
     parked.close()
     writer.close()
     chunk.close()

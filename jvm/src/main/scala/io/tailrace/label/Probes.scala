@@ -35,7 +35,7 @@ private[label] final class Probes {
   def row(position: Int): Int = order(position)
 
   /** The row numbers from a position on. */
-  def rowsFrom(position: Int): Array[Int] = order.drop(position)
+  def rowsFrom(position: Int, until: Int = Int.MaxValue): Array[Int] = order.slice(position, until)
 
   def time(position: Int): Long = lined(position)
   def keyPrefix(position: Int): Long = prefixes(position)

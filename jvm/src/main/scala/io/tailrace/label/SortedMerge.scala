@@ -124,6 +124,12 @@ final class SortedMerge(
   /** The row numbers of the probes from this one on. */
   def rest: Array[Int] = probes.rowsFrom(Math.max(0, position))
 
+  /** Whether not all rows of the probe's key are held: only those that the probe can choose from. */
+  def isWindowed: Boolean = windowed.nonEmpty
+
+  /** The row numbers of the probes of this one's key from it on. */
+  def restOfKey: Array[Int] = probes.rowsFrom(position, groupEnd)
+
   private def nextKey(): Unit = {
     groupStart = position
     groupEnd = probes.endOfKey(position)

@@ -44,7 +44,7 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
     TailraceConf.JoinStrategy.key -> settings.strategy.name,
     JoinCheckpoint.Before -> s"${settings.window.before} microseconds",
     JoinCheckpoint.After -> s"${settings.window.after} microseconds"
-  ) ++ settings.hot.map("hot" -> _)
+  ) ++ settings.hot.map("hot" -> _) ++ settings.horizons.map("horizons" -> _.text)
 
   /** With shorter steps than before, rows that were held back would be behind the watermark of what follows.
     * With longer ones that watermark would go back, and what has left there could come again.
@@ -73,9 +73,9 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
 
   /** A left row waits as long as the watermark is before the end of its window. So all right rows behind that end
     * are there, or are still to come, and the row's longer window is complete: with `before` = 0, right rows up to
-    * the watermark have left.
+    * the watermark have left. The last horizon is the window's end, and versions have come out by the others.
     */
-  override def mayGrow: Boolean = true
+  override def mayGrow: Boolean = settings.horizons.isEmpty
 
   override def createMetrics(context: SparkContext): Map[String, SQLMetric] = LabelMetrics.create(context)
   override def onDriver(exec: StoredJoinExec): StoredJoinDriver = new LabelJoinDriver(settings, exec)
@@ -86,6 +86,7 @@ object LabelMetrics {
   val LateLeftRows = "lateLeftRows"
   val LateRightRows = "lateRightRows"
   val LateRightRowsTaken = "lateRightRowsTaken"
+  val VersionsOut = "versionsOut"
   val GroupsOut = "groupsOut"
   val GroupsMatched = "groupsMatched"
   val GroupsUnmatched = "groupsUnmatched"
@@ -99,6 +100,7 @@ object LabelMetrics {
     LateLeftRows -> "left rows behind the watermark",
     LateRightRows -> "right rows behind the watermark that weren't taken",
     LateRightRowsTaken -> "right rows behind the watermark that were taken, for left rows that wait",
+    VersionsOut -> "versions of left rows that came out before the final one",
     GroupsOut -> "left rows that came out with their group",
     GroupsMatched -> "groups with a match",
     GroupsUnmatched -> "groups without a match",

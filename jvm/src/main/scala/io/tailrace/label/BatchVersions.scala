@@ -1,0 +1,51 @@
+package io.tailrace.label
+
+/** The versions of the current left row of a join of batch DataFrames, one after the other. All matches of its window are
+  * among the candidates; a version has those up to its horizon.
+  */
+private[label] final class BatchVersions(horizons: Horizons, settings: JoinSettings, candidates: Candidates) {
+  private val change = new GroupChange(settings)
+  private var next = horizons.ends.size
+  private var leftTime = 0L
+  private var first = 0
+  private var end = 0
+
+  /** @param from,until the positions of the matches */
+  def start(time: Long, from: Int, until: Int): Unit = {
+    leftTime = time
+    first = from
+    end = until
+    next = 0
+  }
+
+  /** Whether a version has yet to be looked at. */
+  def hasNext: Boolean = next < horizons.ends.size
+
+  /** Goes on to the next version.
+    *
+    * @return how many matches it has, if it comes out; then `groups` knows its version. Else -1
+    */
+  def advance(groups: GroupWriter): Int = {
+    val number = next
+    next += 1
+    val count = matchesTo(horizons.ends(number))
+    val comesOut = horizons.earlier(number).forall { earlier =>
+      val before = matchesTo(earlier)
+      change.compare(
+        leftTime,
+        Matches(candidates, first, count, count),
+        Matches(candidates, first, before, before)
+      )
+      horizons.emit.comesOut(horizons.isFinal(number), change.isChanged, change.wasEmpty)
+    }
+    groups.versionIs(number, hasEarlier = number > 0, changed = number > 0 && change.isChanged)
+    if (comesOut) count else -1
+  }
+
+  private def matchesTo(horizon: Long): Int = {
+    val last = JoinWindow.saturatingAdd(leftTime, horizon)
+    var to = end
+    while (to > first && candidates.time(to - 1) > last) to -= 1
+    to - first
+  }
+}

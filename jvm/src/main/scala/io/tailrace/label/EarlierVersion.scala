@@ -1,0 +1,76 @@
+package io.tailrace.label
+
+import io.tailrace.state.{LiveSection, RowBuffer, RowMemory}
+
+/** What left rows came out with at the horizon before, found once more: nothing of it is kept. It is what they match up
+  * to there, without rows that came when the watermark had passed it.
+  *
+  * @param end  of that horizon, microseconds
+  * @param late which right rows came too late for it
+  * @param new  makes a merge that finds these rows and no others
+  */
+private[label] final class EarlierVersion(
+    end: Long,
+    settings: JoinSettings,
+    late: LateRights,
+    memory: RowMemory,
+    newMerge: () => SortedMerge
+) extends AutoCloseable {
+  private val change = new GroupChange(settings)
+  private val picked = new Candidates(memory)
+  private lazy val apart = newMerge()
+  // Probes of a key whose rows aren't all held, which `apart` has yet to go through.
+  private var left = 0
+
+  /** Whether the last left row has another group now. */
+  def isChanged: Boolean = change.isChanged
+
+  /** Whether its group was empty. */
+  def wasEmpty: Boolean = change.wasEmpty
+
+  /** For another chunk. */
+  def restart(): Unit = left = 0
+
+  /** Compares the probe of a merge with its earlier version.
+    *
+    * @param chunk    the probes of the merge
+    * @param sections of the merge
+    */
+  def compare(now: SortedMerge, chunk: RowBuffer, sections: Seq[LiveSection]): Unit = {
+    val time = chunk.time(now.probe)
+    if (now.isWindowed) {
+      if (left == 0) {
+        val rest = now.restOfKey
+        apart.start(chunk, rest, sections)
+        left = rest.length
+      }
+      apart.next()
+      left -= 1
+      change.compare(time, Matches.of(now), Matches.of(apart))
+    } else {
+      pick(time, now.candidates)
+      change.compare(time, Matches.of(now), Matches(picked, 0, picked.size, picked.size))
+    }
+  }
+
+  private def pick(time: Long, from: Candidates): Unit = {
+    picked.clear()
+    var i = from.first
+    while (i < from.first + from.count) {
+      val isIn = from.time(i) <= JoinWindow.saturatingAdd(time, end) &&
+        late.hiddenThrough(from.seq(i), from.time(i)) < time
+      if (isIn) picked.add(from.base(i), from.at(i))
+      i += 1
+    }
+    picked.settle()
+  }
+
+  /** Gives its memory back. It can be restarted. */
+  def release(): Unit = {
+    restart()
+    picked.release()
+    apart.release()
+  }
+
+  override def close(): Unit = release()
+}

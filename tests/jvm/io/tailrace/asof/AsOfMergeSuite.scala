@@ -1,5 +1,7 @@
 package io.tailrace.asof
 
+import scala.util.Random
+
 import org.apache.spark.unsafe.Platform
 import org.scalacheck.{Gen, Shrink}
 import org.scalatest.funsuite.AnyFunSuite
@@ -14,11 +16,12 @@ final class AsOfMergeSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
   private type Entry = (String, Long)
 
   /** Rows whose values begin with a number each, so that the bytes are in the order of the numbers. */
-  private def rowsOf(entries: Seq[(Entry, Int)], fill: Int): Seq[TestRow] = entries.map {
-    case ((key, time), number) =>
-      val value = Vector(24, 16, 8, 0).map(shift => (number >> shift).toByte) ++ Vector.fill(fill)(0.toByte)
-      TestRow(if (key.isEmpty) Vector.empty else TestRow.key(key), time, number.toLong, value)
-  }
+  private def rowsOf(entries: Seq[(Entry, Int)], fill: Int): Seq[TestRow] =
+    entries.zipWithIndex.map { case (((key, time), number), seq) =>
+      val value =
+        Vector(24, 16, 8, 0).map(shift => (number >> shift).toByte) ++ Vector.fill(fill)(0.toByte)
+      TestRow(if (key.isEmpty) Vector.empty else TestRow.key(key), time, seq.toLong, value)
+    }
 
   private def found(newest: NewestRow): Int = {
     val bytes = new Array[Byte](4)
@@ -76,7 +79,8 @@ final class AsOfMergeSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
       chunk: Int = Int.MaxValue,
       fill: Int
   ): Unit = {
-    val numbers = Iterator.from(0)
+    // Not as they come: of rows of one time any may be the last by content.
+    val numbers = new Random(runs.flatten.size.toLong).shuffle(runs.flatten.indices.toVector).iterator
     val numbered = runs.map(_.map(_ -> numbers.next()))
     assert(merged(window, probes, numbered, chunk, fill) == bruteForce(window, probes, numbered.flatten))
   }

@@ -55,7 +55,8 @@ final case class JoinCheckpoint(
     *            turned has those of the former partitions
     */
   def layout(partitions: Int, directory: Path, ids: Option[Int]): StateLayout = {
-    ids.filter(_ != partitions).foreach { found =>
+    // More of them are left of a larger number.
+    ids.filter(_ < partitions).foreach { found =>
       throw Errors.statePartitions(directory.toString, partitions, found.toString)
     }
     layout(partitions, directory)

@@ -96,7 +96,7 @@ def test_a_stream_has_the_sample_of_a_batch_job(spark: SparkSession, stream_test
         query.stop()
         query.restart(define(impressions, clicks, seed=4).stream())
         served.add((-2, 9, at(5001)))
-        with pytest.raises(StreamingQueryException, match="`sample seed` was '3' and is now '4'"):
+        with pytest.raises(StreamingQueryException, match="`examples: sample seed` was '3' and is now '4'"):
             query.run()
     batch = define(_frame(spark, *rows), _frame(spark, (49, 1, 49), (99, 1, 99))).batch().collect()
     assert streamed == {row["id"]: row["weight"] for row in batch}
@@ -132,6 +132,48 @@ def test_a_label_that_comes_later_is_null_before(stream_test: StreamTest) -> Non
         rows = query.rows()
     assert _ids(rows, "click") == {1: [10], 2: [11], 3: [11]}
     assert _ids([row for row in rows if "buy" in row], "buy") == {2: None, 3: [20, 21]}
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "told"),
+    [
+        ({"attribution": tailrace.last_touch()}, {"attribution": tailrace.linear()}, "attribution linear"),
+        ({"on": ["user", "id"]}, {"on": ["id", "user"]}, None),
+        ({"on": ["user", "id"]}, {}, "no further keys"),
+    ],
+)
+def test_keys_and_attribution_of_a_label_stay_what_they_are(
+    stream_test: StreamTest, first: dict[str, Any], then: dict[str, Any], told: str | None
+) -> None:
+    served, events = stream_test.source(_SCHEMA), stream_test.source(_SCHEMA)
+    impressions, event = (s.frame.withWatermark("at", "1 second") for s in (served, events))
+    base = _examples(impressions).label("share", event, where="id < 0", time="at", after="9 seconds")
+
+    def made(options: dict[str, Any]) -> DataFrame:
+        return base.label("click", event, where="id > 0", time="at", after="9 seconds", **options).stream()
+
+    with stream_test.query(made(first)) as query:
+        served.add((1, 7, at(5)))
+        events.add((1, 7, at(6)))
+        query.run()
+        query.stop()
+        query.restart(made(then))
+        events.add((1, 7, at(7)))
+        if told is not None:
+            with pytest.raises(
+                StreamingQueryException, match=f"`examples: click` was '.*' and is now '.*{told}"
+            ):
+                query.run()
+            return
+        query.run()
+        query.stop()
+        # One label less.
+        query.restart(base.stream())
+        for source in (served, events):
+            source.add((-1, 9, _FAR))
+        query.run()
+        rows = query.rows()
+    assert [(row["id"], row["share"], "click" in row) for row in rows] == [(1, [], False)]
 
 
 @pytest.mark.parametrize("predicate", ["size(click) = 0", "profile.id > 20"])

@@ -6,6 +6,7 @@ import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types.BinaryType
 
 import io.tailrace.common.Mark
+import io.tailrace.join.JoinCheckpoint.OfExamples
 import io.tailrace.join.JoinSides
 import io.tailrace.label.{JoinOptions, JoinResolution, LabelJoin}
 import io.tailrace.plan.Columns
@@ -94,13 +95,14 @@ private[tailrace] final class ExamplesResolution(
       releaseEvery = options.releaseEvery,
       call = ExampleOptions.arguments.call
     )
-    val bound = options.sample.map(sample => SeedName -> sample.seed.toString).toMap
+    val bound = found.map(one => s"$OfExamples${one.label.name}" -> one.bound(common)) ++
+      options.sample.map(sample => s"${OfExamples}sample seed" -> sample.seed.toString)
     new JoinResolution(left, union.plan, sameName).resolve(common.map(a => a.name -> a.name), all).transform {
       case join: LabelJoin if join.added.exists(_.name == Group) =>
         val touch =
           if (join.isStreaming && found.exists(_.isAttributed)) union.touch(join.left.output, join.leftTime)
           else Nil
-        join.copy(settings = join.settings.copy(alsoBound = bound), touch = touch)
+        join.copy(settings = join.settings.copy(alsoBound = bound.toMap), touch = touch)
     }
   }
 
@@ -148,7 +150,4 @@ private object ExamplesResolution {
 
   /** The group of all labels. It doesn't come out. */
   val Group = "__tailrace_labels"
-
-  /** The setting that a checkpoint is bound to. It never changes. */
-  val SeedName = "sample seed"
 }

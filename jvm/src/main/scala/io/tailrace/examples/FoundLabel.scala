@@ -61,6 +61,13 @@ private[examples] final case class FoundLabel(
   /** The label's column for a key column of the impressions. */
   def key(left: Attribute): Attribute = on.collectFirst { case (l, r) if l.exprId == left.exprId => r }.get
 
+  /** What a checkpoint is bound to: keys and touches that are in the state say nothing under other ones. */
+  def bound(common: Seq[Attribute]): String = {
+    val more = moreKeys(common).map { case (left, _, to) => s"${left.name} ${to.sql}" }
+    val keys = if (more.isEmpty) "no further keys" else s"further keys ${more.mkString(", ")}"
+    s"$keys, ${label.attribution.fold("not attributed")(name => s"attribution $name")}"
+  }
+
   /** The window that the join needs for this label. */
   def joinWindow: JoinWindow = if (isAttributed) settings.window.withRivals else settings.window
 

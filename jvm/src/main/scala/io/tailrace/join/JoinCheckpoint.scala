@@ -113,6 +113,9 @@ object JoinCheckpoint {
   val Delay = "delay"
   val MaxAge = "max_age"
   val LateLabels = "late_labels"
+
+  /** What the names of the settings of examples begin with: the sample's seed, and each label's. */
+  val OfExamples = "examples: "
   val LeftKeys = "on (left)"
 
   /** A key column that nobody has named: the parts of hot keys. It never changes. */
@@ -158,7 +161,8 @@ object JoinCheckpoint {
         s.named.orElse(before.get(name)).map(name -> _)
       }
       val unknown = later.keySet -- before.keySet
-      val names = before.keySet ++ now.keySet -- unknown
+      val names =
+        (before.keySet ++ now.keySet -- unknown).filter(name => now.contains(name) || !join.mayLack(name))
       val columns = SchemaChange.of(written, now, schema)
       val longer = if (join.mayGrow) grown(written, before, now, batchId, directory, conf) else None
       val changed =

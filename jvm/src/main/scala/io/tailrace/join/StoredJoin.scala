@@ -46,6 +46,9 @@ trait StoredJoin {
   /** Settings that a user may leave to Tailrace, each with the setting that decides then. */
   def settingsThatFollow: Map[String, String] = Map.empty
 
+  /** Whether a query may go on without a setting that its checkpoint is bound to. */
+  def mayLack(setting: String): Boolean = false
+
   /** Whether `after` among them may be longer at a later start: rows that wait are judged by the new one. */
   def mayGrow: Boolean = false
 

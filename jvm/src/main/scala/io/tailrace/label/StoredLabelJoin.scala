@@ -77,6 +77,9 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
     */
   override def mayGrow: Boolean = settings.horizons.isEmpty
 
+  /** Labels may be left out, and so may a sample. */
+  override def mayLack(setting: String): Boolean = setting.startsWith(JoinCheckpoint.OfExamples)
+
   override def createMetrics(context: SparkContext): Map[String, SQLMetric] = LabelMetrics.create(context)
   override def onDriver(exec: StoredJoinExec): StoredJoinDriver = new LabelJoinDriver(settings, exec)
 }

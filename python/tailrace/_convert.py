@@ -21,7 +21,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.functions import col, lit
 
 from tailrace import _jvm
-from tailrace.errors import TailraceJoinError, TailraceSessionError
+from tailrace.errors import TailraceSessionError
 
 # Of Spark's longest whole number, and of its longest decimal.
 _LONG_BITS = 64
@@ -133,25 +133,6 @@ def share(value: Share, argument: str) -> str:
         f'`{argument}` is a share: a string such as "99.9%", or a number such as 0.999, '
         f"not {type(value).__name__}."
     )
-
-
-def ranks(values: Sequence[float], argument: str) -> list[float]:
-    """Quantiles as a list.
-
-    Raises:
-        TailraceJoinError: one isn't from 0 to 1.
-        TypeError: one isn't a number.
-    """
-    if not isinstance(values, list | tuple):
-        raise TypeError(f"`{argument}` is a list of numbers, not {type(values).__name__}.")
-    for rank in values:
-        if not isinstance(rank, int | float) or isinstance(rank, bool):
-            raise TypeError(
-                f"`{argument}` has a {type(rank).__name__} among its quantiles, which are numbers."
-            )
-        if not 0 <= rank <= 1:
-            raise TailraceJoinError(f"`{argument}` has the quantile {rank}. It has to be from 0 to 1.")
-    return [float(rank) for rank in values]
 
 
 def names(values: str | Sequence[str], argument: str) -> list[str]:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
+from tailrace.errors import TailraceJoinError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -61,3 +63,22 @@ def rank_error(sketch: Column) -> Column:
 def _unless_empty(sketch: Column, told: Column) -> Column:
     # The library refuses to tell something of an empty sketch.
     return F.when(F.kll_sketch_get_n_bigint(sketch) > 0, told)
+
+
+def ranks(values: Sequence[float], argument: str) -> list[float]:
+    """Quantiles as a list.
+
+    Raises:
+        TailraceJoinError: one isn't from 0 to 1.
+        TypeError: one isn't a number.
+    """
+    if not isinstance(values, list | tuple):
+        raise TypeError(f"`{argument}` is a list of numbers, not {type(values).__name__}.")
+    for rank in values:
+        if not isinstance(rank, int | float) or isinstance(rank, bool):
+            raise TypeError(
+                f"`{argument}` has a {type(rank).__name__} among its quantiles, which are numbers."
+            )
+        if not 0 <= rank <= 1:
+            raise TailraceJoinError(f"`{argument}` has the quantile {rank}. It has to be from 0 to 1.")
+    return [float(rank) for rank in values]

@@ -165,7 +165,7 @@ class _Told:
         micros = [
             _jvm.microseconds(spark, call, "horizons", _convert.duration(h, "horizons")) for h in horizons
         ]
-        return _Told(micros, _convert.ranks(quantiles, "quantiles"))
+        return _Told(micros, _sketches.ranks(quantiles, "quantiles"))
 
     def of_sums(self, sums: DataFrame) -> DataFrame:
         event, arrival = map(F.col, _SKETCHES)

@@ -112,7 +112,7 @@ def preflight(
     _convert.frame(right, "right")
     lefts, rights = _convert.Columns(CALL, left), _convert.Columns(CALL, right)
     on_left, on_right = _convert.keys(on, lefts, rights)
-    ranks = _convert.ranks(quantiles, "quantiles")
+    ranks = _sketches.ranks(quantiles, "quantiles")
     spark = left.sparkSession
     asked = _Asked(
         after=_several(spark, after=after),

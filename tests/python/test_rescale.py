@@ -197,7 +197,6 @@ def test_a_batch_that_runs_elsewhere_meanwhile(
             (tmp_path / str(number)).rename(file)
         query.restart()
         streams.add(*_rows(3))
-        # Format 2 has an id for each partition that the batch had.
         with pytest.raises(StreamingQueryException, match=refusal):
             query.run()
         query.stop()

@@ -97,8 +97,12 @@ private[tailrace] final class ExamplesResolution(
     )
     val bound = found.map(one => s"$OfExamples${one.label.name}" -> one.bound(common)) ++
       options.sample.map(sample => s"${OfExamples}sample seed" -> sample.seed.toString)
-    new JoinResolution(left, union.plan, sameName).resolve(common.map(a => a.name -> a.name), all).transform {
-      case join: LabelJoin if join.added.exists(_.name == Group) =>
+    val joined =
+      new JoinResolution(left, union.plan, sameName).resolve(common.map(a => a.name -> a.name), all)
+    // The impressions may be examples themselves: the first one from above is this one.
+    val outermost = joined.collectFirst { case join: LabelJoin => join }
+    joined.transformDown {
+      case join: LabelJoin if outermost.exists(_ eq join) =>
         val touch =
           if (join.isStreaming && found.exists(_.isAttributed)) union.touch(join.left.output, join.leftTime)
           else Nil

@@ -56,7 +56,8 @@ def start(since: str | datetime | None) -> Column | None:
         case str():
             return lit(since).cast("timestamp")
         case datetime():
-            return lit(since)
+            # Spark reads one without a zone in that of this process.
+            return lit(since) if since.tzinfo else lit(since.isoformat(" ")).cast("timestamp")
         case _:
             raise TypeError(f"`since` is a string or a datetime, not {type(since).__name__}.")
 

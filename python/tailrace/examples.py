@@ -105,7 +105,7 @@ class Examples:
         empty where nothing matches.
 
         A query may start again with a label more of a DataFrame that it reads already (see `where`). Spark
-        refuses X a source more, unless sources are named (`spark.readStream.name`). Impressions that waited
+        refuses a source more, unless sources are named (`spark.readStream.name`). Impressions that waited
         then, or came before, have had events that the query hasn't read: say with `since` from when on the
         label is complete. It may start with one less, too: what waits of it is forgotten, and is not there
         if the label comes back.
@@ -123,20 +123,19 @@ class Examples:
             match: "all", "first", "last" or "nearest", as in `tailrace.join`.
             max_matches: how many events to keep, the earliest first; adds a boolean column
                 `<name>_truncated`.
-            attribution: with None, an event is with each impression in whose window it is. `last_touch()` and
-                `first_touch()` credit it to one of them. `linear()`, `time_decay(...)` and `position(...)`
-                share
-                it: then each event has a field `credit`, DECIMAL(10, 9), and its credits sum to exactly 1. An
-                example waits before + after, because later impressions may have a share. Impressions of one
-                time are in the order of a hash of their content; those that are equal in all columns count
-                as one, and each of them has its credit.
+            attribution: with None, an event is with each impression in whose window it is. `last_touch()`
+                and `first_touch()` credit it to one of them. `linear()`, `time_decay(...)` and
+                `position(...)` share it: then each event has a field `credit`, DECIMAL(10, 9), and its
+                credits sum to exactly 1. An example waits before + after, because later impressions may
+                have a share. Impressions of one time are in the order of a hash of their content; those
+                that are equal in all columns count as one, and each of them has its credit.
             since: impressions before this time have null in the column: a timestamp as Spark reads it, in the
-                session's time zone, or a `datetime`.
+                session's time zone, or a `datetime`; one without a zone is in the session's, too.
 
         Raises:
             TypeError: an argument has a wrong Python type.
         """
-        call = f"tailrace.examples, label '{_convert.text(name, 'name')}'"
+        call = f"tailrace.examples, label '{self._new(name)}'"
         _convert.frame(frame, name)
         options = (
             {"name": name}
@@ -146,7 +145,11 @@ class Examples:
             | _convert.counts(**_convert.given(max_matches=max_matches))
         )
         if attribution is not None:
-            _convert.kind(attribution, Attribution, "attribution")
+            if not isinstance(attribution, Attribution):
+                raise TypeError(
+                    "`attribution` is tailrace.last_touch() or one of its kind, not "
+                    f"{type(attribution).__name__}."
+                )
             options["attribution"] = attribution.text
         one = Label(name, frame, self._on if on is None else on, start(since), options)
         return replace(self, _labels=(*self._labels, one))
@@ -177,8 +180,8 @@ class Examples:
         Raises:
             TypeError: an argument has a wrong Python type.
         """
+        call = f"tailrace.examples, features '{self._new(name)}'"
         _convert.frame(frame, name)
-        call = f"tailrace.examples, features '{_convert.text(name, 'name')}'"
         options = (
             {"name": name}
             | _convert.Columns(call, frame).named(time=time)
@@ -204,6 +207,8 @@ class Examples:
         """
         _convert.kind(rates, Mapping, "rates")
         shares = {_convert.text(one, "rates"): rate(share, "rates") for one, share in rates.items()}
+        if self._sample is not None:
+            raise TypeError("The examples have a sample already: give all predicates in one.")
         options = _convert.counts(seed=seed) | _convert.texts(weight=weight)
         return replace(self, _sample=Sample(shares, options))
 
@@ -240,7 +245,8 @@ class Examples:
         named: list[Label | Features] = [*self._labels, *self._features]
         unknown = set(frames) - {_IMPRESSIONS, *(one.name for one in named)}
         if unknown:
-            raise TypeError(f"The examples have no `{min(unknown)}`.")
+            known = ", ".join(f"`{name}`" for name in (_IMPRESSIONS, *(one.name for one in named)))
+            raise TypeError(f"The examples have no `{min(unknown)}`. They have {known}.")
         for name, frame in frames.items():
             _convert.frame(frame, name)
         made: Examples = replace(
@@ -270,6 +276,15 @@ class Examples:
             [text for predicate, rate in sample.rates.items() for text in (predicate, repr(rate))],
             self._options | sample.options,
         )
+
+    def _new(self, name: str) -> str:
+        """The name of a label or of features. `batch` knows DataFrames by it."""
+        if _convert.text(name, "name") in (
+            _IMPRESSIONS,
+            *(one.name for one in self._labels + self._features),
+        ):
+            raise TypeError(f"The examples have `{name}` already.")
+        return name
 
     def _keys(self, of: Sequence[Label | Features]) -> tuple[list[list[str]], list[list[str]]]:
         """The key columns of the impressions, and those of each other side."""

@@ -49,7 +49,9 @@ def label_maturity(
     Args:
         spark: the session.
         examples: a folder that `write_windows` has landed, or other Parquet files; or a batch DataFrame.
-            Its rows are what `join` gives with how="left", or rows of the same shape.
+            Its rows are what `join` gives with how="left", what `examples` gives, or rows of the same shape.
+            Of a join with horizons the final versions count. Rows with a `_mark` don't, and for a label with
+            `since` the rows before it don't. The weights of a sample aren't used.
         labels: each column of labels, and the field of a label with its event time, a timestamp. The column
             is a group, an array of structs; or it is one label, a struct, null without one.
         time: the column of the example's own event time, a timestamp.
@@ -88,8 +90,9 @@ def label_maturity(
         TypeError: an argument has a wrong Python type.
     """
     _convert.kind(spark, SparkSession, "spark")
-    frame = examples if isinstance(examples, DataFrame) else _read(spark, examples)
-    _convert.frame(frame, "examples")
+    if not isinstance(examples, DataFrame):
+        examples = spark.read.parquet(_convert.path(examples, "examples"))
+    _convert.frame(frame := examples, "examples")
     name = _convert.Columns(_CALL, frame).name(time, "time")
     _jvm.check_time(frame, _CALL, "time", name)
     told = _Told.of(spark, _CALL, horizons, quantiles)
@@ -163,7 +166,8 @@ class _Told:
     @staticmethod
     def of(spark: SparkSession, call: str, horizons: Sequence[Duration], quantiles: Sequence[float]) -> _Told:
         micros = [
-            _jvm.microseconds(spark, call, "horizons", _convert.duration(h, "horizons")) for h in horizons
+            _jvm.microseconds(spark, call, "horizons", h)
+            for h in _convert.several_durations(horizons, "horizons")
         ]
         return _Told(micros, _sketches.ranks(quantiles, "quantiles"))
 
@@ -201,6 +205,7 @@ class _Label:
         arrival: of a label, when it arrived; None if it doesn't say.
         positive: whether an example is positive; None: if it has a label.
         truncated: whether its group was cut; null if nobody knows.
+        known: whether it is known: it isn't before `since`.
     """
 
     name: str
@@ -209,6 +214,7 @@ class _Label:
     arrival: str | None
     positive: Column | None
     truncated: Column
+    known: Column
 
     @staticmethod
     def of(
@@ -225,6 +231,7 @@ class _Label:
             arrival,
             F.expr(positive) if isinstance(positive, str) else positive,
             _convert.named(flag) if flag in frame.columns else F.lit(None).cast("boolean"),
+            column.isNotNull() if many else F.lit(True),
         )
 
     def delays(self, time: Column) -> Column:
@@ -242,15 +249,18 @@ class _Label:
             F.transform(self.elements, delay).alias("delays"),
             (F.size(self.elements) > 0 if self.positive is None else self.positive).alias("positive"),
             self.truncated.alias("truncated"),
+            self.known.alias("known"),
         )
 
 
 def _sums(frame: DataFrame, labels: Sequence[_Label], time: Column, length: int) -> DataFrame:
     """A row for each window and label: counts, and a sketch of the delays."""
     rows = frame.where(F.col("_mark").isNull()) if "_mark" in frame.columns else frame
+    if {"horizon", "final"} <= set(frame.columns):
+        rows = rows.where("final")
     of_labels = rows.select(
         *_window(time, length), F.explode(F.array(*(label.delays(time) for label in labels))).alias("of")
-    )
+    ).where("of.known")
     # A row for each label of an example; one without a position for an example without any.
     each = of_labels.select(
         "window_start",
@@ -288,7 +298,3 @@ def _check(labels: Mapping[str, str], **of_some: Mapping[str, object]) -> None:
     for argument, named in of_some.items():
         for column in named.keys() - labels.keys():
             raise TailraceJoinError(f"`{argument}` names the column {column}, which `labels` doesn't.")
-
-
-def _read(spark: SparkSession, folder: str | os.PathLike[str]) -> DataFrame:
-    return spark.read.parquet(_convert.path(folder, "examples"))

@@ -209,3 +209,26 @@ def test_wrong_types_are_refused_by_name(spark: SparkSession) -> None:
         )
     with pytest.raises(TypeError, match="`examples` is a path"):
         tailrace.label_maturity(spark, 5, labels={"labels": "clicked_at"}, time="served_at")  # type: ignore[arg-type]
+
+
+def test_versions_before_the_final_one_and_rows_before_since_do_not_count(spark: SparkSession) -> None:
+    rows = [
+        (at(0), [(at(9),)], "10 minutes", False),
+        (at(0), [(at(9),)], "1 hour", True),
+        (at(1), [], "1 hour", True),
+        (at(2), None, "1 hour", True),
+    ]
+    schema = "served_at timestamp, labels array<struct<clicked_at:timestamp>>, horizon string, final boolean"
+    versions = spark.createDataFrame(rows, schema)
+    (found,) = tailrace.label_maturity(
+        spark, versions, labels={"labels": "clicked_at"}, time="served_at"
+    ).collect()
+    assert (found["rows"], found["matched"], found["match_rate"]) == (2, 1, 0.5)
+
+
+def test_one_duration_is_no_list_of_horizons(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([], SCHEMA)
+    with pytest.raises(TypeError, match="`horizons` is a list of durations"):
+        tailrace.label_maturity(
+            spark, rows, labels={"labels": "clicked_at"}, time="served_at", horizons="1 hour"
+        )

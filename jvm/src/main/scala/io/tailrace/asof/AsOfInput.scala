@@ -12,7 +12,8 @@ import io.tailrace.state._
 /** Reads the inputs of an as-of join: encodes keys, tells late rows from others, and left rows that come out in
   * this micro-batch from those that wait. Left rows without a time come out at once.
   *
-  * @param through left rows up to this time come out in this micro-batch
+  * @param through    left rows up to this time come out in this micro-batch
+  * @param passesLate whether late left rows come out at once, too
   */
 private[asof] final class AsOfInput(
     context: StoredJoinContext,
@@ -20,6 +21,7 @@ private[asof] final class AsOfInput(
     times: AsOfTimes,
     through: Long,
     writer: AsOfWriter,
+    passesLate: Boolean,
     flush: () => Unit
 ) extends JoinInput(context, flush) {
   import context.{bufferBytes, columns, memory, metric, store}
@@ -44,18 +46,20 @@ private[asof] final class AsOfInput(
         writer.alone(row)
       } else {
         val time = row.getLong(timeOrdinal)
-        if (isLate(time, times.lateWatermark) || isLate(time, passed)) lateRows += 1
-        else {
+        if (isLate(time, times.lateWatermark) || isLate(time, passed)) {
+          lateRows += 1
+          if (passesLate) writer.alone(row) else null
+        } else {
           val keyLength = keys.encode(row)
           if (isLate(time, through)) due.append(keys.bytes, keyLength, time, store.newSeq(), row)
           else keep(lefts, keys.bytes, keyLength, time, row)
+          null
         }
-        null
       }
 
     override protected def report(): Unit = {
-      countLate(AsOfMetrics.LateLeftRows, lateRows)
-      metric(AsOfMetrics.FeaturesMissing) += timelessRows
+      countLate(AsOfMetrics.LateLeftRows, lateRows, isDropped = !passesLate)
+      metric(AsOfMetrics.FeaturesMissing) += timelessRows + (if (passesLate) lateRows else 0L)
     }
   }
 
@@ -79,7 +83,7 @@ private[asof] final class AsOfInput(
       }
 
       override protected def report(): Unit = {
-        countLate(AsOfMetrics.LateRightRows, lateRows)
+        countLate(AsOfMetrics.LateRightRows, lateRows, isDropped = true)
         metric(JoinMetrics.NullKeyRightRows) += nullRows
       }
     }
@@ -108,8 +112,8 @@ private[asof] final class AsOfInput(
     super.close()
   }
 
-  private def countLate(name: String, rows: Long): Unit = {
+  private def countLate(name: String, rows: Long, isDropped: Boolean): Unit = {
     metric(name) += rows
-    metric("numRowsDroppedByWatermark") += rows
+    if (isDropped) metric("numRowsDroppedByWatermark") += rows
   }
 }

@@ -16,13 +16,15 @@ import io.tailrace.plan.OwnColumns
   * @param into      the column of the right row
   * @param maxAge    how much older than `leftTime - delay` the right row may be; none: however old
   * @param delay     how long before `leftTime` the right row has to be at the least
+  * @param passesLate whether left rows behind the watermark come out, without a right row
   */
 final case class AsOfOptions(
     leftTime: String,
     rightTime: String,
     into: String = "features",
     maxAge: Option[String] = None,
-    delay: String = "0 seconds"
+    delay: String = "0 seconds",
+    passesLate: Boolean = false
 ) {
   import AsOfOptions.arguments
 
@@ -31,7 +33,7 @@ final case class AsOfOptions(
     if (into.isEmpty) throw arguments.invalid("into", "", "the name of a column")
     val window =
       AsOfWindow(arguments.duration("delay", delay), maxAge.map(arguments.duration("max_age", _)))
-    AsOfSettings(window, into)
+    AsOfSettings(window, into, passesLate)
   }
 }
 
@@ -40,7 +42,7 @@ object AsOfOptions {
 }
 
 /** The settings of an as-of join, without its columns. */
-final case class AsOfSettings(window: AsOfWindow, into: String) {
+final case class AsOfSettings(window: AsOfWindow, into: String, passesLate: Boolean = false) {
 
   /** In `explain`, by the names of the arguments. */
   def text: String = {

@@ -21,8 +21,12 @@ import io.tailrace.state._
   *
   * The state keeps what later left rows may find: see [[io.tailrace.state.NewestRows]].
   */
-private[asof] final class AsOfTask(context: StoredJoinContext, window: AsOfWindow, times: AsOfTimes)
-    extends StoredJoinTask {
+private[asof] final class AsOfTask(
+    context: StoredJoinContext,
+    window: AsOfWindow,
+    times: AsOfTimes,
+    passesLate: Boolean
+) extends StoredJoinTask {
   import context._
 
   private val leftKind = StoreKind.LeftTimeSorted
@@ -30,7 +34,8 @@ private[asof] final class AsOfTask(context: StoredJoinContext, window: AsOfWindo
   /** Left rows up to this time come out in this micro-batch, or have come out. */
   private val through: Long = Math.max(store.expiredThrough, window.leftExpiry(times.watermark))
   private val writer = new AsOfWriter(columns, memory)
-  private val input: AsOfInput = new AsOfInput(context, window, times, through, writer, () => flush())
+  private val input: AsOfInput =
+    new AsOfInput(context, window, times, through, writer, passesLate, () => flush())
   private val chunk = new RowBuffer(memory)
   private val share = new MemoryShare(memory, bufferBytes)
   private val merge = new AsOfMerge(window)

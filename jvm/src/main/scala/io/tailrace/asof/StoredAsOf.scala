@@ -44,7 +44,7 @@ final case class StoredAsOf(columns: JoinColumns, settings: AsOfSettings) extend
   ) ++ settings.window.maxAge.map(age => JoinCheckpoint.MaxAge -> s"$age microseconds")
 
   override def createMetrics(context: SparkContext): Map[String, SQLMetric] = AsOfMetrics.create(context)
-  override def onDriver(exec: StoredJoinExec): StoredJoinDriver = new AsOfDriver(settings.window, exec)
+  override def onDriver(exec: StoredJoinExec): StoredJoinDriver = new AsOfDriver(settings, exec)
 }
 
 object StoredAsOf {
@@ -72,7 +72,9 @@ object AsOfMetrics {
   def create(context: SparkContext): Map[String, SQLMetric] = JoinMetrics.create(context, counts, Nil)
 }
 
-private final class AsOfDriver(window: AsOfWindow, exec: StoredJoinExec) extends StoredJoinDriver {
+private final class AsOfDriver(settings: AsOfSettings, exec: StoredJoinExec) extends StoredJoinDriver {
+  import settings.window
+
   private lazy val waiting = OldestWaiting.in(exec.session.sparkContext)
 
   override def hasTold: Boolean = waiting.now.size == exec.getStateInfo.numPartitions
@@ -108,7 +110,7 @@ private final class AsOfDriver(window: AsOfWindow, exec: StoredJoinExec) extends
       WatermarkRules.ofMillis(exec.eventTimeWatermarkForEviction),
       WatermarkRules.ofMillis(exec.eventTimeWatermarkForLateEvents)
     )
-    new AsOfTasks(times, window, waiting)
+    new AsOfTasks(times, window, waiting, settings.passesLate)
   }
 }
 
@@ -119,9 +121,14 @@ private final class AsOfDriver(window: AsOfWindow, exec: StoredJoinExec) extends
   */
 final case class AsOfTimes(watermark: Long, lateWatermark: Long)
 
-private[tailrace] final class AsOfTasks(times: AsOfTimes, window: AsOfWindow, waiting: OldestWaiting)
-    extends StoredJoinTasks {
-  override def task(context: StoredJoinContext): StoredJoinTask = new AsOfTask(context, window, times)
+private[tailrace] final class AsOfTasks(
+    times: AsOfTimes,
+    window: AsOfWindow,
+    waiting: OldestWaiting,
+    passesLate: Boolean = false
+) extends StoredJoinTasks {
+  override def task(context: StoredJoinContext): StoredJoinTask =
+    new AsOfTask(context, window, times, passesLate)
 
   override def leftKinds: Seq[StoreKind] = Seq(StoreKind.LeftTimeSorted)
   override def rightKind: StoreKind = StoreKind.RightNewest

@@ -3,7 +3,7 @@ package io.tailrace.examples
 import org.apache.spark.sql.Column
 
 import io.tailrace.asof.AsOfOptions
-import io.tailrace.common.Arguments
+import io.tailrace.common.{Arguments, Policy}
 import io.tailrace.label.JoinOptions
 
 /** The arguments of [[io.tailrace.api.Tailrace.examples]] that hold for all labels. Names and defaults are
@@ -75,7 +75,8 @@ final case class ExampleFeatures(
     delay: String = "0 seconds"
 ) {
   private[tailrace] def asOf(options: ExampleOptions): AsOfOptions =
-    AsOfOptions(leftTime = options.time, rightTime = time, into = name, maxAge, delay)
+    // Late rows that are marked come out of the join behind its watermark.
+    AsOfOptions(options.time, time, name, maxAge, delay, passesLate = options.onLate == Policy.Mark.name)
 }
 
 /** Which examples come out.

@@ -1,7 +1,11 @@
 package io.tailrace.examples
 
+import java.util.Locale
+
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame}
 
 import io.tailrace.plan.Columns
@@ -34,7 +38,7 @@ private[tailrace] final class Sampling(
     val rates = lit(1.0) +: sample.rates.map { case (_, rate) => lit(rate) }
     val placed = examples.withColumn(Place, place)
     val rate = element_at(array(rates: _*), named(Place) + 1)
-    val chosen = placed.withColumn(Rate, rate).withColumn(Chosen, share < named(Rate))
+    val chosen = placed.withColumn(Rate, rate).withColumn(Chosen, share(examples) < named(Rate))
     val dropped = sample.rates.zipWithIndex.map { case ((predicate, _), i) =>
       predicate -> (named(Place) === lit(i + 1) && !named(Chosen))
     }
@@ -45,10 +49,27 @@ private[tailrace] final class Sampling(
   }
 
   /** A number of [0, 1): the 53 bits that a double holds. */
-  private def share: Column = {
-    val keys = labels.flatMap(_.on.map(_._1)).distinct
-    val hash = xxhash64(((keys :+ options.time).map(named) :+ lit(sample.seed)): _*)
+  private def share(examples: DataFrame): Column = {
+    val hash = xxhash64(((keys(examples).map(wide) :+ named(options.time)) :+ lit(sample.seed)): _*)
     shiftrightunsigned(hash, 64 - Bits).cast("double") * lit(1.0 / (1L << Bits))
+  }
+
+  /** The key columns of all labels, whatever the order of labels and of their keys. */
+  private def keys(examples: DataFrame): Seq[Attribute] = {
+    val sameName = SparkPlans.session(examples).sessionState.conf.resolver
+    val names = labels.flatMap(_.on.map(_._1))
+    SparkPlans
+      .analyzed(examples)
+      .output
+      .filter(column => names.exists(sameName(_, column.name)))
+      .sortBy(column => (column.name.toLowerCase(Locale.ROOT), column.name))
+  }
+
+  /** Equal numbers of two types are hashed as one: a label may have widened the key. */
+  private def wide(key: Attribute): Column = key.dataType match {
+    case ByteType | ShortType | IntegerType => named(key.name).cast(LongType)
+    case FloatType => named(key.name).cast(DoubleType)
+    case _ => named(key.name)
   }
 
   private def check(examples: DataFrame): Unit = {

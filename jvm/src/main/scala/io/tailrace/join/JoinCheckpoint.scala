@@ -175,7 +175,8 @@ object JoinCheckpoint {
       val refused = changes ++ columns.refused
       if (refused.nonEmpty) throw Errors.checkpointIncompatible(directory.toString, refused)
       val bound = written.copy(
-        settings = now,
+        // Rows of a time with what the query lacks now are there again if it comes back.
+        settings = before.filter { case (name, _) => join.mayLack(name) } ++ now,
         schemas = columns.schemas,
         schema = columns.schema,
         grown = longer.getOrElse(written.grown)

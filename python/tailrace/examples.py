@@ -107,8 +107,8 @@ class Examples:
         A query may start again with a label more of a DataFrame that it reads already (see `where`). Spark
         refuses a source more, unless sources are named (`spark.readStream.name`). Impressions that waited
         then, or came before, have had events that the query hasn't read: say with `since` from when on the
-        label is complete. It may start with one less, too: what waits of it is forgotten, and is not there
-        if the label comes back.
+        label is complete. It may start with one less, too: its events that come meanwhile are lost, and
+        the label has the same keys and attribution if it comes back.
 
         Args:
             name: of the column.

@@ -70,6 +70,10 @@ object Attribution {
 
   case object Linear extends Shared {
     override protected def weight(n: Int, touch: Int, ago: Int => Long): Double = 1.0
+
+    // Each impression of a key asks for each of its events: with many of both, a sum over touches would be too much.
+    override def credit(n: Int, mine: Int, ago: Int => Long): Long =
+      if (mine < n - 1) Whole / n else Whole - Whole / n * (n - 1)
   }
 
   /** A touch weighs half as much as one that is nearer to the event by `halfLife` microseconds. */

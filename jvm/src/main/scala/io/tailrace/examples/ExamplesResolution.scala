@@ -92,23 +92,27 @@ private[tailrace] final class ExamplesResolution(
       before = s"${windows.map(_.before).max} microseconds",
       into = Group,
       onLate = options.onLate,
+      // Of the impressions that share a late event, some may have come out without it.
+      lateLabels = Option.when(found.exists(_.isAttributed))(false),
       releaseEvery = options.releaseEvery,
       call = ExampleOptions.arguments.call
     )
     val bound = found.map(one => s"$OfExamples${one.label.name}" -> one.bound(common)) ++
       options.sample.map(sample => s"${OfExamples}sample seed" -> sample.seed.toString)
+    val withHash = if (keepsHash(found)) Project(left.output :+ union.ownHash, left) else left
     val joined =
-      new JoinResolution(left, union.plan, sameName).resolve(common.map(a => a.name -> a.name), all)
+      new JoinResolution(withHash, union.plan, sameName).resolve(common.map(a => a.name -> a.name), all)
     // The impressions may be examples themselves: the first one from above is this one.
     val outermost = joined.collectFirst { case join: LabelJoin => join }
     joined.transformDown {
       case join: LabelJoin if outermost.exists(_ eq join) =>
-        val touch =
-          if (join.isStreaming && found.exists(_.isAttributed)) union.touch(join.left.output, join.leftTime)
-          else Nil
+        val touch = if (keepsHash(found)) union.touch(join.left.output, join.leftTime) else Nil
         join.copy(settings = join.settings.copy(alsoBound = bound.toMap), touch = touch)
     }
   }
+
+  /** Whether the state has the hash of an impression's touch beside the impression. */
+  private def keepsHash(found: Seq[FoundLabel]): Boolean = left.isStreaming && found.exists(_.isAttributed)
 
   private def timeOf(plan: LogicalPlan, options: ExampleOptions): Attribute =
     new Columns(ExampleOptions.arguments, plan.output, sameName).find("time", options.time)
@@ -122,14 +126,14 @@ private[tailrace] final class ExamplesResolution(
       options: ExampleOptions
   ): LogicalPlan = {
     val lefts = joined.output.take(left.output.size)
-    val added = joined.output.drop(left.output.size)
+    val (hashes, added) = joined.output.drop(left.output.size).splitAt(if (keepsHash(found)) 1 else 0)
     def now(column: Attribute) = lefts(left.output.indexWhere(_.exprId == column.exprId))
     val (group, marks) = (added.head, added.filter(_.name == Mark.Column))
     val time = now(timeOf(left, options))
     val ofLabels = found.zipWithIndex.flatMap { case (one, i) =>
       val more = one.moreKeys(common).map { case (column, _, to) => now(column) -> to }
       val keys = if (more.isEmpty) Literal(null, BinaryType) else LabelUnion.bytes(more)
-      val hash = if (one.isAttributed) union.touchHash(lefts) else Literal(0L)
+      val hash = if (one.isAttributed) Coalesce(hashes :+ union.touchHash(lefts)) else Literal(0L)
       val rule = one.rule(i, common)
       val matches = since(one.label, time, LabelMatches(group, time, keys, hash, rule))
       val cut = one.label.maxMatches.map { _ =>

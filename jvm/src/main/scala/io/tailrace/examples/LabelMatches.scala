@@ -86,7 +86,7 @@ private[examples] abstract class OfOneLabel extends Expression with CodegenFallb
         rows = new Array[InternalRow](2 * count)
       }
       time.eval(input) match {
-        case null => gather(elements, count, Long.MinValue, Long.MaxValue, checksKeys = false, input)
+        case null => alone(gather(elements, count, Long.MinValue, Long.MaxValue, checksKeys = false, input))
         case leftTime =>
           val at = leftTime.asInstanceOf[Long]
           val (lower, upper) = (rule.window.lowerBound(at), rule.window.upperBound(at))
@@ -153,6 +153,13 @@ private[examples] abstract class OfOneLabel extends Expression with CodegenFallb
       i += 1
     }
     kept
+  }
+
+  /** A late row is credited to no other. */
+  private def alone(found: Int): Int = {
+    if (rule.attribution.exists(_.isShared))
+      (0 until found).foreach(i => rows(i) = withCredit(rows(i), Attribution.Whole))
+    found
   }
 
   private def withCredit(row: InternalRow, credit: Long): InternalRow =

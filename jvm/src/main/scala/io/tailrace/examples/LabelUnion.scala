@@ -76,7 +76,8 @@ private[examples] final class LabelUnion(
     */
   def touch(lefts: Seq[Attribute], time: Attribute): Seq[Expression] = {
     def now(column: Attribute) = lefts(impressions.output.indexWhere(_.exprId == column.exprId))
-    val hash = touchHash(lefts)
+    // A stream keeps it, see `ownHash`.
+    val hash = lefts.lift(impressions.output.size).getOrElse(touchHash(lefts))
     time +: labels.map { label =>
       if (!label.isAttributed) empty(label)
       else {
@@ -85,6 +86,11 @@ private[examples] final class LabelUnion(
       }
     }
   }
+
+  /** The hash of an impression as it came, a column behind its own ones. After a change of columns it would be another
+    * one than that of its touch.
+    */
+  def ownHash: NamedExpression = Alias(touchHash(impressions.output), Hash)()
 
   /** Keys are left out: the join may widen their types. */
   def touchHash(lefts: Seq[Attribute]): Expression = Touches.hash(
@@ -116,21 +122,20 @@ private[examples] final class LabelUnion(
     })
   }
 
+  /** Touches have the keys of impressions, so it has all their values, too. */
   private def commonType(left: Attribute): DataType =
-    labels
-      .map(_.key(left))
-      .reduceLeft { (a, b) =>
-        if (a.dataType == b.dataType) a
-        else
-          WiderKeys
-            .common(a.dataType, b.dataType)
-            .fold(throw JoinErrors.keyTypesDiffer(a, b))(a.withDataType)
-      }
-      .dataType
+    (left +: labels.map(_.key(left))).reduceLeft { (a, b) =>
+      if (a.dataType == b.dataType) a
+      else
+        WiderKeys
+          .common(a.dataType, b.dataType)
+          .fold(throw JoinErrors.keyTypesDiffer(a, b))(a.withDataType)
+    }.dataType
 }
 
 private[examples] object LabelUnion {
   val Time = "__tailrace_time"
+  val Hash = "__tailrace_touch"
 
   /** Places in an element of the join's group, and in the struct of a label. */
   val TimePlace = 0

@@ -3,6 +3,7 @@ package io.tailrace.examples
 import java.util.{Arrays, Locale}
 
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.types.StringType
 
 /** The impressions of a key that are around one of them, from its group. Each impression leaves a touch among the
   * rows of labels: its time, and a hash of its content that tells it from others of that time. Impressions that
@@ -74,11 +75,22 @@ private[examples] object Touches {
     * @param columns all but those that are equal in the whole group
     */
   def hash(columns: Seq[Attribute]): Expression =
-    columns
-      .map(a => a -> XxHash64(Seq(a), a.name.toLowerCase(Locale.ROOT).hashCode.toLong))
-      // Spark hashes no maps.
-      .filter { case (_, hash) => hash.checkInputDataTypes().isSuccess }
-      .map { case (a, hash) => If(IsNull(a), Literal(0L), hash) }
+    columns.zipWithIndex
+      .map { case (a, i) =>
+        val name = nameOf(a)
+        // Equal columns of one name would cancel out.
+        val before = columns.take(i).count(nameOf(_) == name)
+        If(IsNull(a), Literal(0L), hash(a, name.hashCode.toLong + (before.toLong << 32)))
+      }
       .reduceOption[Expression](BitwiseXor(_, _))
       .getOrElse(Literal(0L))
+
+  private def nameOf(column: Attribute): String = column.name.toLowerCase(Locale.ROOT)
+
+  private def hash(column: Attribute, seed: Long): Expression = {
+    val hashed = XxHash64(Seq(column), seed)
+    // Spark hashes neither maps nor variants. A touch has the map of its own impression, in the same order.
+    if (hashed.checkInputDataTypes().isSuccess) hashed
+    else XxHash64(Seq(Cast(column, StringType, Some("UTC"))), seed)
+  }
 }

@@ -144,6 +144,7 @@ def test_late_rows_come_out_marked(stream_test: StreamTest) -> None:
     frames = [s.frame.withWatermark("at", "1 second") for s in (served, clicked, bought)]
     made = _examples(frames[0], on_late="mark").label("click", frames[1], time="at", after="10 seconds")
     made = made.label("buy", frames[2], time="at", after="1 second", max_matches=1)
+    made = made.sample({"true": 0}, seed=1)
     with stream_test.query(made.stream()) as query:
         for source in (served, clicked, bought):
             source.add((1, 7, at(1000)))
@@ -153,6 +154,8 @@ def test_late_rows_come_out_marked(stream_test: StreamTest) -> None:
         query.run()
         late = {row["_mark"]: row for row in query.rows() if row["_mark"]}
     assert late["late_left"]["id"] == 2
+    # No sample leaves out a late row, which is no example.
+    assert late["late_left"]["weight"] is None
     assert late["late_left"]["buy"] == []
     assert late["late_right"]["user"] == 8
     assert [e["id"] for e in late["late_right"]["buy"]] == [3]
@@ -202,6 +205,12 @@ def _refused(name: str) -> Callable[[SparkSession], object]:
             .label("A", empty(spark), time="at", after="1 second")
             .batch()
         ),
+        "OPTION_INVALID: random": lambda spark: (
+            _examples(empty(spark))
+            .label("a", empty(spark), time="at", after="1 second")
+            .sample({"rand() < 0.5": 1}, seed=1)
+            .batch()
+        ),
         "OPTION_INVALID: rate": lambda spark: (
             _examples(empty(spark))
             .label("a", empty(spark), time="at", after="1 second")
@@ -233,6 +242,7 @@ def _refused(name: str) -> Callable[[SparkSession], object]:
         "COLUMN_EXISTS",
         "COLUMN_EXISTS: credit",
         "OPTION_INVALID: names",
+        "OPTION_INVALID: random",
         "OPTION_INVALID: rate",
         "COLUMN_EXISTS: weight",
         "batch DataFrame",

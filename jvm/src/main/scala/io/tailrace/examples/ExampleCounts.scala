@@ -4,7 +4,7 @@ import org.apache.spark.sql.functions._
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame}
 
-import io.tailrace.common.ProgressName
+import io.tailrace.common.{Mark, Policy, ProgressName}
 import io.tailrace.plan.Columns.named
 
 /** What a micro-batch's examples were, in `observedMetrics` of the query's progress. */
@@ -27,7 +27,11 @@ private[tailrace] object ExampleCounts {
   def name(options: ExampleOptions): String =
     ProgressName("examples", ExampleOptions.arguments.name(options.name), ExampleOptions.Name)
 
-  /** Counts the rows as they pass.
+  /** Whether a row is a late one that comes out by itself. */
+  def isMarked(options: ExampleOptions): Column =
+    if (options.onLate == Policy.Mark.name) named(Mark.Column).isNotNull else lit(false)
+
+  /** Counts the examples as they pass.
     *
     * @param dropped for each predicate of the sample, whether it has left the row out
     */
@@ -37,14 +41,16 @@ private[tailrace] object ExampleCounts {
       labels: Seq[ExampleLabel],
       dropped: Seq[(String, Column)]
   ): DataFrame = {
+    val isExample = !isMarked(options)
     val ofLabels = labels.map { label =>
       // Null before the label's `since`.
-      val events = coalesce(size(named(label.name)), lit(0))
-      val truncated = label.maxMatches.fold(lit(0L))(_ => count_if(named(s"${label.name}_truncated")))
+      val events = when(isExample, greatest(coalesce(size(named(label.name)), lit(0)), lit(0))).otherwise(0)
+      val truncated =
+        label.maxMatches.fold(lit(0L))(_ => count_if(isExample && named(s"${label.name}_truncated")))
       struct(
         lit(label.name).as("label"),
         count_if(events > 0).as("matched"),
-        coalesce(sum(greatest(events, lit(0))), lit(0L)).as("events"),
+        coalesce(sum(events), lit(0L)).as("events"),
         truncated.as("truncated")
       )
     }
@@ -54,7 +60,7 @@ private[tailrace] object ExampleCounts {
     val sample = if (ofSample.isEmpty) typedLit(Seq.empty[(String, Long)]) else array(ofSample: _*)
     examples.observe(
       name(options),
-      count(lit(1)).as("rows"),
+      count_if(isExample).as("rows"),
       array(ofLabels: _*).as("labels"),
       sample.cast(Schema("sample").dataType).as("sample")
     )

@@ -2,7 +2,8 @@ package io.tailrace.examples
 
 import java.util.Locale
 
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.{Attribute, CurrentDate, CurrentTimestampLike}
+import org.apache.spark.sql.catalyst.plans.logical.Project
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types._
@@ -32,11 +33,13 @@ private[tailrace] final class Sampling(
   /** @param count counts rows, with whether each predicate has left them out */
   def of(examples: DataFrame)(count: (DataFrame, Seq[(String, Column)]) => DataFrame): DataFrame = {
     check(examples)
+    // A late row that comes out marked is no example, and no sample leaves it out.
+    val isMarked = ExampleCounts.isMarked(options)
     val place = sample.rates.zipWithIndex.foldRight(lit(0)) { case (((predicate, _), i), rest) =>
       when(expr(predicate), lit(i + 1)).otherwise(rest)
     }
     val rates = lit(1.0) +: sample.rates.map { case (_, rate) => lit(rate) }
-    val placed = examples.withColumn(Place, place)
+    val placed = examples.withColumn(Place, when(isMarked, lit(0)).otherwise(place))
     val rate = element_at(array(rates: _*), named(Place) + 1)
     val chosen = placed.withColumn(Rate, rate).withColumn(Chosen, share(examples) < named(Rate))
     val dropped = sample.rates.zipWithIndex.map { case ((predicate, _), i) =>
@@ -44,7 +47,7 @@ private[tailrace] final class Sampling(
     }
     count(chosen, dropped)
       .filter(named(Chosen))
-      .withColumn(sample.weight, lit(1.0) / named(Rate))
+      .withColumn(sample.weight, when(!isMarked, lit(1.0) / named(Rate)))
       .drop(Place, Rate, Chosen)
   }
 
@@ -72,10 +75,25 @@ private[tailrace] final class Sampling(
     case _ => named(key.name)
   }
 
+  private def isCondition(examples: DataFrame, predicate: String): Boolean =
+    SparkPlans.analyzed(examples.select(expr(predicate))) match {
+      case Project(Seq(one), _) =>
+        val isFixed = one.deterministic && !one.exists {
+          case _: CurrentTimestampLike | _: CurrentDate => true
+          case _ => false
+        }
+        one.dataType == BooleanType && isFixed
+      case _ => false
+    }
+
   private def check(examples: DataFrame): Unit = {
     sample.rates.foreach { case (predicate, rate) =>
       // NaN is neither.
       if (!(rate >= 0 && rate <= 1)) throw arguments.invalid("the rate of " + predicate, rate, "0 to 1")
+      if (!isCondition(examples, predicate)) {
+        val allowed = "a condition on the columns of a row that holds or doesn't whenever it is asked"
+        throw arguments.invalid("rates", predicate, allowed)
+      }
     }
     val sameName = SparkPlans.session(examples).sessionState.conf.resolver
     new Columns(arguments, SparkPlans.analyzed(examples).output, sameName, "the examples")

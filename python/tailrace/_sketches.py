@@ -5,6 +5,9 @@ value that is told as the 0.99 quantile is one of those between the quantiles 0.
 cases. A sketch that has seen no more values than it holds is exact.
 """
 
+# Callers without a type checker pass values of other types: they are checked all the same.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

@@ -54,3 +54,12 @@ def position(first: float, middle: float, last: float) -> Attribution:
     """
     weights = [rate(first, "first"), rate(middle, "middle"), rate(last, "last")]
     return Attribution("position " + " ".join(map(repr, weights)))
+
+
+def text_of(value: object) -> str:
+    """An attribution as the JVM takes it; TypeError for anything else."""
+    if not isinstance(value, Attribution):
+        raise TypeError(
+            f"`attribution` is tailrace.last_touch() or one of its kind, not {type(value).__name__}."
+        )
+    return value.text

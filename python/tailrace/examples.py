@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tailrace import _convert, _jvm
 from tailrace._example_parts import Features, Label, Sample, rate, start
-from tailrace.attribution import Attribution
+from tailrace.attribution import Attribution, text_of
 from tailrace.errors import TailraceJoinError
 
 if TYPE_CHECKING:
@@ -145,12 +145,7 @@ class Examples:
             | _convert.counts(**_convert.given(max_matches=max_matches))
         )
         if attribution is not None:
-            if not isinstance(attribution, Attribution):
-                raise TypeError(
-                    "`attribution` is tailrace.last_touch() or one of its kind, not "
-                    f"{type(attribution).__name__}."
-                )
-            options["attribution"] = attribution.text
+            options["attribution"] = text_of(attribution)
         one = Label(name, frame, self._on if on is None else on, start(since), options)
         return replace(self, _labels=(*self._labels, one))
 

@@ -49,7 +49,7 @@ object PythonApi extends PythonStateCalls with PythonReportCalls with PythonExam
     Tailrace.join(
       left,
       right,
-      onLeft.asScala.toSeq.zip(onRight.asScala),
+      pairs(onLeft, onRight),
       JoinOptions(
         leftTime = chosen("left_time"),
         rightTime = chosen("right_time"),
@@ -85,7 +85,7 @@ object PythonApi extends PythonStateCalls with PythonReportCalls with PythonExam
     Tailrace.syncJoin(
       left,
       right,
-      onLeft.asScala.toSeq.zip(onRight.asScala),
+      pairs(onLeft, onRight),
       SyncOptions(
         leftTime = chosen("left_time"),
         rightTime = chosen("right_time"),

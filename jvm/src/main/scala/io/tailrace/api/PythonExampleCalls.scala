@@ -60,7 +60,7 @@ private[api] trait PythonExampleCalls {
     )(found: _*)
   }
 
-  private def pairs(left: java.util.List[String], right: java.util.List[String]): Seq[(String, String)] =
+  protected def pairs(left: java.util.List[String], right: java.util.List[String]): Seq[(String, String)] =
     left.asScala.toSeq.zip(right.asScala)
 
   def asOf(

@@ -1,17 +1,12 @@
 package io.tailrace.asof
 
-import org.apache.spark.TaskContext
-import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, AttributeSet, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.catalyst.plans.physical.{ClusteredDistribution, Distribution, Partitioning}
-import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan, SparkStrategy}
-import org.apache.spark.sql.tailrace.SparkState
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
 import io.tailrace.common.StepwiseRows
-import io.tailrace.join.{JoinColumns, JoinNode, SortedSide, StoredJoinExec}
+import io.tailrace.join.{BatchJoinExec, JoinColumns, JoinNode, SortedSide, StoredJoinExec}
 import io.tailrace.state.RowMemory
 
 /** The logical node of `tailrace.as_of`, for batch and streaming DataFrames.
@@ -53,49 +48,20 @@ object AsOfStrategy extends SparkStrategy {
     }
 }
 
-/** The as-of join of batch DataFrames. Spark shuffles both sides and sorts them by key and time, and spills. One
-  * merge joins them, by the rules of the streaming operator, so both give the same rows.
-  */
+/** The as-of join of batch DataFrames. */
 case class AsOfBatchExec(
     columns: JoinColumns,
     settings: AsOfSettings,
     joinOutput: Seq[Attribute],
     left: SparkPlan,
     right: SparkPlan
-) extends BinaryExecNode {
-
-  override def output: Seq[Attribute] = joinOutput
-  override def producedAttributes: AttributeSet = AttributeSet(joinOutput) -- left.outputSet
+) extends BatchJoinExec {
   override def nodeName: String = "TailraceAsOfBatch"
-  override def simpleString(maxFields: Int): String = s"$nodeName ${columns.keysText}, ${settings.text}"
-  override def outputPartitioning: Partitioning = left.outputPartitioning
+  override protected def settingsText: String = settings.text
 
-  override def requiredChildDistribution: Seq[Distribution] =
-    Seq(ClusteredDistribution(columns.leftKeys), ClusteredDistribution(columns.rightKeys))
-
-  override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(
-    (columns.leftKeys :+ columns.leftTime).map(SortOrder(_, Ascending)),
-    (columns.rightKeys :+ columns.rightTime).map(SortOrder(_, Ascending))
-  )
-
-  override lazy val metrics: Map[String, SQLMetric] = Map(
-    "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows")
-  )
-
-  override protected def doExecute(): RDD[InternalRow] = {
-    val outputRows = longMetric("numOutputRows")
-    // The tasks need these two, and not the plan around them.
+  override protected def newMerge: BatchJoinExec.NewMerge = {
     val (taskColumns, taskWindow) = (columns, settings.window)
-    left.execute().zipPartitions(right.execute()) { (leftRows, rightRows) =>
-      val task = TaskContext.get()
-      val memory = new RowMemory(SparkState.taskMemoryManager(task))
-      val merge = new AsOfBatchMerge(taskColumns, taskWindow, leftRows, rightRows, memory)
-      task.addTaskCompletionListener[Unit](_ => merge.close())
-      merge.map { row =>
-        outputRows += 1
-        row
-      }
-    }
+    new AsOfBatchMerge(taskColumns, taskWindow, _, _, _)
   }
 
   override protected def withNewChildrenInternal(newLeft: SparkPlan, newRight: SparkPlan): SparkPlan =

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.types.{StructField, StructType}
 
 import io.tailrace.common.{Arguments, Durations}
-import io.tailrace.join.{JoinColumns, JoinErrors, JoinSides, OneEventTime}
+import io.tailrace.join.{JoinErrors, JoinSides}
 import io.tailrace.plan.OwnColumns
 
 /** The arguments of [[io.tailrace.api.Tailrace.asOf]] besides the DataFrames and the keys. Names and defaults
@@ -77,8 +77,7 @@ private[tailrace] final class AsOfResolution(
     val (leftKeys, rightKeys) = sides.keys(on)
     val (leftTime, rightTime) = sides.times(options.leftTime, options.rightTime)
     sides.checkWatermarks(leftTime, rightTime)
-    val read = JoinColumns.payload(sides.right.output, rightKeys)
-    val payload = if (sides.right.isStreaming) read.map(OneEventTime.lacking) else read
+    val payload = sides.payload(rightKeys)
     if (payload.isEmpty) throw JoinErrors.labelEmpty(settings.into)
     val fields = StructType(payload.map(a => StructField(a.name, a.dataType, a.nullable)))
     val added = AttributeReference(settings.into, fields, nullable = true)()

@@ -110,6 +110,12 @@ private[tailrace] final class JoinSides(
     if (!DataTypeUtils.sameType(l.dataType, r.dataType)) throw JoinErrors.keyTypesDiffer(l, r)
   }
 
+  /** What comes out of a right row. In a stream's state it may lack columns. */
+  def payload(rightKeys: Seq[Attribute]): Seq[Attribute] = {
+    val read = JoinColumns.payload(right.output, rightKeys)
+    if (right.isStreaming) read.map(OneEventTime.lacking) else read
+  }
+
   /** The time columns of the two sides, timestamps of one type. */
   def times(leftName: String, rightName: String): (Attribute, Attribute) = {
     val leftTime = time("left", leftName)

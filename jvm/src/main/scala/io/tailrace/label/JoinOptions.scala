@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.types._
 
 import io.tailrace.common.{Arguments, Mark, Policy}
-import io.tailrace.join.{JoinColumns, JoinErrors, JoinSides, OneEventTime}
+import io.tailrace.join.{JoinErrors, JoinSides, OneEventTime}
 import io.tailrace.plan.{Columns, OwnColumns}
 
 /** The arguments of [[io.tailrace.api.Tailrace.join]] besides the DataFrames and the keys. Names and
@@ -155,8 +155,7 @@ private[tailrace] final class JoinResolution(
     val (leftKeys, rightKeys) = sides.keys(on)
     val (leftTime, rightTime) = sides.times(options.leftTime, options.rightTime)
     sides.checkWatermarks(leftTime, rightTime)
-    val read = JoinColumns.payload(sides.right.output, rightKeys)
-    val payload = if (sides.right.isStreaming) read.map(OneEventTime.lacking) else read
+    val payload = sides.payload(rightKeys)
     val added = addedColumns(sides, settings, options, payload)
     val paired = if (settings.isGrouped) Nil else pairedColumns(payload, rightTime, settings)
     OwnColumns.renewable(

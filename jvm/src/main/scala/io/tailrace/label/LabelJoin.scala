@@ -1,18 +1,12 @@
 package io.tailrace.label
 
-import org.apache.spark.TaskContext
-import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, AttributeSet, Expression, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
-import org.apache.spark.sql.catalyst.plans.physical.{ClusteredDistribution, Distribution, Partitioning}
-import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.execution.{BinaryExecNode, SparkPlan, SparkStrategy}
-import org.apache.spark.sql.tailrace.{SparkPlans, SparkState}
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.tailrace.SparkPlans
 
 import io.tailrace.common.TailraceConf
-import io.tailrace.join.{JoinColumns, JoinNode, StoredJoinExec}
-import io.tailrace.state.RowMemory
+import io.tailrace.join.{BatchJoinExec, JoinColumns, JoinNode, StoredJoinExec}
 
 /** The logical node of `tailrace.join`, for batch and streaming DataFrames.
   *
@@ -78,9 +72,7 @@ object LabelJoinStrategy extends SparkStrategy {
     }
 }
 
-/** The label join of batch DataFrames. Spark shuffles both sides and sorts them by key and time, and spills;
-  * one merge joins them. Window, policies and group writer are those of the streaming operator, so both give
-  * the same rows.
+/** The label join of batch DataFrames. Window, policies and group writer are those of the streaming operator.
   *
   * {{{
   *   left  (A,12:00) (A,12:10) (B,12:00)      right (A,12:05) (A,12:20) (C,12:00)
@@ -93,40 +85,13 @@ case class LabelJoinBatchExec(
     joinOutput: Seq[Attribute],
     left: SparkPlan,
     right: SparkPlan
-) extends BinaryExecNode {
-
-  override def output: Seq[Attribute] = joinOutput
-  override def producedAttributes: AttributeSet = AttributeSet(joinOutput) -- left.outputSet
+) extends BatchJoinExec {
   override def nodeName: String = "TailraceLabelJoinBatch"
-  override def simpleString(maxFields: Int): String = s"$nodeName ${columns.keysText}, ${settings.text}"
-  override def outputPartitioning: Partitioning = left.outputPartitioning
+  override protected def settingsText: String = settings.text
 
-  override def requiredChildDistribution: Seq[Distribution] =
-    Seq(ClusteredDistribution(columns.leftKeys), ClusteredDistribution(columns.rightKeys))
-
-  override def requiredChildOrdering: Seq[Seq[SortOrder]] = Seq(
-    (columns.leftKeys :+ columns.leftTime).map(SortOrder(_, Ascending)),
-    (columns.rightKeys :+ columns.rightTime).map(SortOrder(_, Ascending))
-  )
-
-  override lazy val metrics: Map[String, SQLMetric] = Map(
-    "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows")
-  )
-
-  override protected def doExecute(): RDD[InternalRow] = {
-    val outputRows = longMetric("numOutputRows")
-    // The tasks need these two, and not the plan around them.
+  override protected def newMerge: BatchJoinExec.NewMerge = {
     val (taskColumns, taskSettings) = (columns, settings)
-    left.execute().zipPartitions(right.execute()) { (leftRows, rightRows) =>
-      val task = TaskContext.get()
-      val memory = new RowMemory(SparkState.taskMemoryManager(task))
-      val merge = new BatchMerge(taskColumns, taskSettings, leftRows, rightRows, memory)
-      task.addTaskCompletionListener[Unit](_ => merge.close())
-      merge.map { row =>
-        outputRows += 1
-        row
-      }
-    }
+    new BatchMerge(taskColumns, taskSettings, _, _, _)
   }
 
   override protected def withNewChildrenInternal(newLeft: SparkPlan, newRight: SparkPlan): SparkPlan =

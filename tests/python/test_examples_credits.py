@@ -10,6 +10,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 import tailrace
+from example_frames import FAR, SCHEMA, examples, frame, ids
 from streams import at
 
 if TYPE_CHECKING:
@@ -17,32 +18,13 @@ if TYPE_CHECKING:
 
     from tailrace.testing import StreamTest
 
-_FAR = at(5000)
-
-
-_SCHEMA = "id long, user long, at timestamp"
-
-
-def _frame(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
-    return spark.createDataFrame([(*row[:-1], at(row[-1])) for row in rows], _SCHEMA)
-
-
-def _examples(impressions: DataFrame, **more: Any) -> tailrace.Examples:  # noqa: ANN401
-    return tailrace.examples(impressions, on="user", time="at", **more)
-
-
-def _ids(rows: list[dict[str, Any]], label: str) -> dict[int, list[int] | None]:
-    return {r["id"]: None if r[label] is None else [e["id"] for e in r[label]] for r in rows}
-
 
 def test_a_label_that_comes_later_is_null_before(stream_test: StreamTest) -> None:
     # Both labels are of one stream, which is read once: Spark refuses a source more.
-    served = stream_test.source(_SCHEMA)
+    served = stream_test.source(SCHEMA)
     events = stream_test.source("id long, user long, kind string, at timestamp")
     impressions, event = (s.frame.withWatermark("at", "1 second") for s in (served, events))
-    first = _examples(impressions).label(
-        "click", event, where="kind = 'click'", time="at", after="10 seconds"
-    )
+    first = examples(impressions).label("click", event, where="kind = 'click'", time="at", after="10 seconds")
     both = first.label("buy", event, where="kind = 'buy'", time="at", after="30 seconds", since=at(20))
     with stream_test.query(first.stream()) as query:
         served.add((1, 7, at(5)), (2, 7, at(19)))
@@ -55,12 +37,12 @@ def test_a_label_that_comes_later_is_null_before(stream_test: StreamTest) -> Non
         query.run()
         query.stop()
         query.restart()
-        served.add((-1, 9, _FAR))
-        events.add((-1, 9, "buy", _FAR))
+        served.add((-1, 9, FAR))
+        events.add((-1, 9, "buy", FAR))
         query.run()
         rows = query.rows()
-    assert _ids(rows, "click") == {1: [10], 2: [11], 3: [11]}
-    assert _ids([row for row in rows if "buy" in row], "buy") == {2: None, 3: [20, 21]}
+    assert ids(rows, "click") == {1: [10], 2: [11], 3: [11]}
+    assert ids([row for row in rows if "buy" in row], "buy") == {2: None, 3: [20, 21]}
 
 
 @pytest.mark.parametrize(
@@ -74,9 +56,9 @@ def test_a_label_that_comes_later_is_null_before(stream_test: StreamTest) -> Non
 def test_keys_and_attribution_of_a_label_stay_what_they_are(
     stream_test: StreamTest, first: dict[str, Any], then: dict[str, Any], told: str | None
 ) -> None:
-    served, events = stream_test.source(_SCHEMA), stream_test.source(_SCHEMA)
+    served, events = stream_test.source(SCHEMA), stream_test.source(SCHEMA)
     impressions, event = (s.frame.withWatermark("at", "1 second") for s in (served, events))
-    base = _examples(impressions).label("share", event, where="id < 0", time="at", after="9 seconds")
+    base = examples(impressions).label("share", event, where="id < 0", time="at", after="9 seconds")
 
     def made(options: dict[str, Any]) -> DataFrame:
         return base.label("click", event, where="id > 0", time="at", after="9 seconds", **options).stream()
@@ -99,7 +81,7 @@ def test_keys_and_attribution_of_a_label_stay_what_they_are(
         # One label less.
         query.restart(base.stream())
         for source in (served, events):
-            source.add((-1, 9, _FAR))
+            source.add((-1, 9, FAR))
         query.run()
         rows = query.rows()
     assert [(row["id"], row["share"], "click" in row) for row in rows] == [(1, [], False)]
@@ -120,9 +102,9 @@ def test_the_credits_of_an_event_sum_to_one(
     spark: SparkSession, attribution: tailrace.Attribution, shared: bool
 ) -> None:
     # Several impressions of each time, events before and after them, and weights that are no billionths.
-    impressions = _frame(spark, *((i, i % 3, i % 11) for i in range(100)))
-    events = _frame(spark, *((i, i % 4, i % 30) for i in range(90)))
-    made = _examples(impressions).label(
+    impressions = frame(spark, *((i, i % 3, i % 11) for i in range(100)))
+    events = frame(spark, *((i, i % 4, i % 30) for i in range(90)))
+    made = examples(impressions).label(
         "buy", events, time="at", before="2 seconds", after="9 seconds", attribution=attribution
     )
     of_event: dict[int, list[Decimal]] = defaultdict(list)
@@ -137,9 +119,9 @@ def test_the_credits_of_an_event_sum_to_one(
 
 
 def test_equal_impressions_are_one_touch(spark: SparkSession) -> None:
-    impressions = _frame(spark, (1, 7, 0), (1, 7, 0), (2, 7, 5))
-    made = _examples(impressions).label(
-        "buy", _frame(spark, (1, 7, 9)), time="at", after="9 seconds", attribution=tailrace.linear()
+    impressions = frame(spark, (1, 7, 0), (1, 7, 0), (2, 7, 5))
+    made = examples(impressions).label(
+        "buy", frame(spark, (1, 7, 9)), time="at", after="9 seconds", attribution=tailrace.linear()
     )
     rows = made.batch().collect()
     assert [row["buy"][0]["credit"] for row in rows] == [Decimal("0.5")] * 3

@@ -9,6 +9,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 import tailrace
+from example_frames import FAR, SCHEMA, examples, frame
 from streams import at
 from tailrace import TailraceJoinError
 
@@ -19,28 +20,11 @@ if TYPE_CHECKING:
 
     from tailrace.testing import StreamQuery, StreamTest
 
-_FAR = at(5000)
-
-
-_SCHEMA = "id long, user long, at timestamp"
-
-
-def _frame(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
-    return spark.createDataFrame([(*row[:-1], at(row[-1])) for row in rows], _SCHEMA)
-
-
-def _examples(impressions: DataFrame, **more: Any) -> tailrace.Examples:  # noqa: ANN401
-    return tailrace.examples(impressions, on="user", time="at", **more)
-
-
-def _ids(rows: list[dict[str, Any]], label: str) -> dict[int, list[int] | None]:
-    return {r["id"]: None if r[label] is None else [e["id"] for e in r[label]] for r in rows}
-
 
 def test_the_sample_is_that_of_its_seed(spark: SparkSession) -> None:
-    impressions = _frame(spark, *((i, i % 97, i % 60) for i in range(2000)))
-    clicks = _frame(spark, *((i, i, 100) for i in range(10)))
-    made = _examples(impressions).label("click", clicks, time="at", after="200 seconds")
+    impressions = frame(spark, *((i, i % 97, i % 60) for i in range(2000)))
+    clicks = frame(spark, *((i, i, 100) for i in range(10)))
+    made = examples(impressions).label("click", clicks, time="at", after="200 seconds")
 
     def kept(rates: dict[str, float], seed: int) -> dict[int, float]:
         rows = made.sample(rates, seed=seed).batch().collect()
@@ -61,11 +45,11 @@ def test_the_sample_is_that_of_its_seed(spark: SparkSession) -> None:
 
 
 def test_a_stream_has_the_sample_of_a_batch_job(spark: SparkSession, stream_test: StreamTest) -> None:
-    served, clicked = (stream_test.source(_SCHEMA) for _ in range(2))
+    served, clicked = (stream_test.source(SCHEMA) for _ in range(2))
     rows = [(i, i % 7, i) for i in range(100)]
 
     def define(impressions: DataFrame, clicks: DataFrame, *, seed: int = 3) -> tailrace.Examples:
-        made = _examples(impressions, name="sampled").label("click", clicks, time="at", after="9 seconds")
+        made = examples(impressions, name="sampled").label("click", clicks, time="at", after="9 seconds")
         return made.sample({"id >= 50": 0.3, "size(click) = 0": 0.5}, seed=seed)
 
     impressions, clicks = (source.frame.withWatermark("at", "1 second") for source in (served, clicked))
@@ -87,8 +71,8 @@ def test_a_stream_has_the_sample_of_a_batch_job(spark: SparkSession, stream_test
             count(query)
             query.stop()
             query.restart()
-        served.add((-1, 9, _FAR))
-        clicked.add((-1, 9, _FAR))
+        served.add((-1, 9, FAR))
+        clicked.add((-1, 9, FAR))
         query.run()
         count(query)
         streamed = {row["id"]: row["weight"] for row in query.rows()}
@@ -97,7 +81,7 @@ def test_a_stream_has_the_sample_of_a_batch_job(spark: SparkSession, stream_test
         served.add((-2, 9, at(5001)))
         with pytest.raises(StreamingQueryException, match="`examples: sample seed` was '3' and is now '4'"):
             query.run()
-    batch = define(_frame(spark, *rows), _frame(spark, (49, 1, 49), (99, 1, 99))).batch().collect()
+    batch = define(frame(spark, *rows), frame(spark, (49, 1, 49), (99, 1, 99))).batch().collect()
     assert streamed == {row["id"]: row["weight"] for row in batch}
     assert dropped.total() == len(rows) - len(streamed)
     assert len(+dropped) == 2
@@ -110,24 +94,24 @@ def test_features_are_those_of_the_impressions_time(
     spark: SparkSession, stream_test: StreamTest, predicate: str
 ) -> None:
     rows = [(i, i % 3, i) for i in range(60)], [(59, 1, 59)], [(i, i % 3, i) for i in range(0, 60, 7)]
-    sources = [stream_test.source(_SCHEMA) for _ in rows]
+    sources = [stream_test.source(SCHEMA) for _ in rows]
 
     def define(impressions: DataFrame, clicks: DataFrame, values: DataFrame) -> tailrace.Examples:
-        made = _examples(impressions).label("click", clicks, time="at", after="9 seconds")
+        made = examples(impressions).label("click", clicks, time="at", after="9 seconds")
         made = made.features("profile", values, time="at", delay="2 seconds", max_age="20 seconds")
         return made.sample({predicate: 0.5}, seed=1)
 
     def found(of: list[dict[str, Any]]) -> dict[int, int | None]:
         return {row["id"]: row["profile"] and row["profile"]["id"] for row in of}
 
-    batch = define(*(_frame(spark, *of) for of in rows)).batch().collect()
+    batch = define(*(frame(spark, *of) for of in rows)).batch().collect()
     frames = [source.frame.withWatermark("at", "1 second") for source in sources]
     with stream_test.query(define(*frames).stream()) as query:
         for source, of in zip(sources, rows, strict=True):
             source.add(*((i, user, at(s)) for i, user, s in of))
         query.run()
         for source in sources:
-            source.add((-1, 9, _FAR))
+            source.add((-1, 9, FAR))
         query.run()
         streamed = query.rows()
     expected = {
@@ -140,9 +124,9 @@ def test_features_are_those_of_the_impressions_time(
 
 
 def test_late_rows_come_out_marked(stream_test: StreamTest) -> None:
-    served, clicked, bought = (stream_test.source(_SCHEMA) for _ in range(3))
+    served, clicked, bought = (stream_test.source(SCHEMA) for _ in range(3))
     frames = [s.frame.withWatermark("at", "1 second") for s in (served, clicked, bought)]
-    made = _examples(frames[0], on_late="mark").label("click", frames[1], time="at", after="10 seconds")
+    made = examples(frames[0], on_late="mark").label("click", frames[1], time="at", after="10 seconds")
     made = made.label("buy", frames[2], time="at", after="1 second", max_matches=1)
     made = made.sample({"true": 0}, seed=1)
     with stream_test.query(made.stream()) as query:
@@ -165,16 +149,16 @@ def test_late_rows_come_out_marked(stream_test: StreamTest) -> None:
 
 def _refused(name: str) -> Callable[[SparkSession], object]:
     def empty(spark: SparkSession) -> DataFrame:
-        return _frame(spark, (1, 7, 0))
+        return frame(spark, (1, 7, 0))
 
     def label(spark: SparkSession, **options: Any) -> DataFrame:  # noqa: ANN401
         given = {"time": "at", "after": "1 second"} | options
-        return _examples(empty(spark)).label("click", empty(spark), **given).batch()
+        return examples(empty(spark)).label("click", empty(spark), **given).batch()
 
     calls: dict[str, Callable[[SparkSession], object]] = {
-        "EXAMPLES_NO_LABEL": lambda spark: _examples(empty(spark)).batch(),
+        "EXAMPLES_NO_LABEL": lambda spark: examples(empty(spark)).batch(),
         "EXAMPLES_NO_COMMON_KEY": lambda spark: (
-            _examples(empty(spark))
+            examples(empty(spark))
             .label("a", empty(spark), time="at", after="1 second")
             .label("b", empty(spark), on="id", time="at", after="1 second")
             .batch()
@@ -186,10 +170,10 @@ def _refused(name: str) -> Callable[[SparkSession], object]:
             spark, attribution=tailrace.time_decay("0 seconds")
         ),
         "COLUMN_EXISTS": lambda spark: (
-            _examples(empty(spark)).label("id", empty(spark), time="at", after="1 second").batch()
+            examples(empty(spark)).label("id", empty(spark), time="at", after="1 second").batch()
         ),
         "COLUMN_EXISTS: credit": lambda spark: (
-            _examples(empty(spark))
+            examples(empty(spark))
             .label(
                 "buy",
                 empty(spark).withColumnRenamed("id", "credit"),
@@ -200,31 +184,31 @@ def _refused(name: str) -> Callable[[SparkSession], object]:
             .batch()
         ),
         "OPTION_INVALID: names": lambda spark: (
-            _examples(empty(spark))
+            examples(empty(spark))
             .label("a", empty(spark), time="at", after="1 second")
             .label("A", empty(spark), time="at", after="1 second")
             .batch()
         ),
         "OPTION_INVALID: random": lambda spark: (
-            _examples(empty(spark))
+            examples(empty(spark))
             .label("a", empty(spark), time="at", after="1 second")
             .sample({"rand() < 0.5": 1}, seed=1)
             .batch()
         ),
         "OPTION_INVALID: rate": lambda spark: (
-            _examples(empty(spark))
+            examples(empty(spark))
             .label("a", empty(spark), time="at", after="1 second")
             .sample({"true": 1.1}, seed=1)
             .batch()
         ),
         "COLUMN_EXISTS: weight": lambda spark: (
-            _examples(empty(spark))
+            examples(empty(spark))
             .label("a", empty(spark), time="at", after="1 second")
             .sample({"true": 1}, seed=1, weight="user")
             .batch()
         ),
         "batch DataFrame": lambda spark: (
-            _examples(empty(spark)).label("a", empty(spark), time="at", after="1 second").stream()
+            examples(empty(spark)).label("a", empty(spark), time="at", after="1 second").stream()
         ),
     }
     return calls[name]

@@ -54,10 +54,10 @@ def start(since: str | datetime | None) -> Column | None:
         case None:
             return None
         case str():
-            return lit(since).cast("timestamp")
+            return lit(since)
         case datetime():
             # Spark reads one without a zone in that of this process.
-            return lit(since) if since.tzinfo else lit(since.isoformat(" ")).cast("timestamp")
+            return lit(since) if since.tzinfo else lit(since.isoformat(" "))
         case _:
             raise TypeError(f"`since` is a string or a datetime, not {type(since).__name__}.")
 

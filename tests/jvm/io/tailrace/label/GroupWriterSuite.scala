@@ -67,17 +67,19 @@ final class GroupWriterSuite extends AnyFunSuite {
       random: Random,
       leftCount: Int,
       rightCount: Int,
-      settings: JoinSettings,
+      group: OneGroup,
+      marksLate: Boolean,
       projection: Seq[DataType] => UnsafeProjection
   ): Unit = {
+    val settings = JoinSettings(JoinWindow(0, 10), JoinOutput.Grouped, group, marksLate)
     val key = AttributeReference("k", LongType)()
     val time = AttributeReference("t", LongType)()
     val left = time +: attributes(random, leftCount - 1, "l")
     val payload = attributes(random, rightCount, "r")
     val element = StructType(payload.map(a => StructField(a.name, a.dataType)))
     val added = AttributeReference("labels", ArrayType(element, containsNull = false), nullable = false)() +:
-      (settings.maxMatches.map(_ => AttributeReference("f", BooleanType, nullable = false)()).toSeq ++
-        Option.when(settings.marksLate)(Mark.attribute()))
+      (group.maxMatches.map(_ => AttributeReference("f", BooleanType, nullable = false)()).toSeq ++
+        Option.when(marksLate)(Mark.attribute()))
     val columns = JoinColumns(left, key +: payload, Seq(time), Seq(key), time, key, added)
     val toUnsafe = projection((left ++ added).map(_.dataType))
     val leftToUnsafe = projection(left.map(_.dataType))
@@ -85,7 +87,7 @@ final class GroupWriterSuite extends AnyFunSuite {
     val manager = TaskMemory.create(64L << 20)
     val memory = new RowMemory(manager)
     val candidates = new Candidates(memory)
-    val writer = new GroupWriter(columns, settings, memory)
+    val writer = group.writer(columns, settings, memory)
     try
       (0 until 10).foreach { _ =>
         val leftValues = left.map(a => if (a eq time) 7L else value(random, a.dataType))
@@ -99,13 +101,13 @@ final class GroupWriterSuite extends AnyFunSuite {
           candidates.add(i.toLong, bytes, TestRow.At, bytes.length)
         }
         candidates.settle()
-        val kept = settings.maxMatches.fold(count)(Math.min(_, count))
-        val group = new GenericArrayData(elements.slice(before, before + kept).toArray[Any])
+        val kept = group.maxMatches.fold(count)(Math.min(_, count))
+        val labels = new GenericArrayData(elements.slice(before, before + kept).toArray[Any])
         val marks =
-          settings.maxMatches.map(_ => kept < count).toSeq ++ Option.when[Any](settings.marksLate)(null)
-        val expected = toUnsafe(InternalRow.fromSeq((leftValues :+ group) ++ marks))
+          group.maxMatches.map(_ => kept < count).toSeq ++ Option.when[Any](marksLate)(null)
+        val expected = toUnsafe(InternalRow.fromSeq((leftValues :+ labels) ++ marks))
         val leftRow = leftToUnsafe(InternalRow.fromSeq(leftValues))
-        val found = writer.write(leftRow, 7L, candidates, before, count, count)
+        val found = writer.write(leftRow, 7L, Matches(candidates, before, count, count))
         if (found != expected)
           fail(s"$count of ${payload.map(_.dataType.sql)} for ${left.map(_.dataType.sql)}")
         assert(writer.lastSize == kept)
@@ -113,17 +115,15 @@ final class GroupWriterSuite extends AnyFunSuite {
     finally candidates.close()
   }
 
-  private val plain =
-    JoinSettings(JoinWindow(0, 10), JoinOutput.Grouped, MatchPolicy.All, None, marksLate = false)
-
   Seq(1, 5, 62, 63, 64, 65, 128).foreach { leftCount =>
     test(s"$leftCount left columns") {
       (1 to 20).foreach { seed =>
         val random = new Random(seed * 1000L + leftCount)
-        Seq(plain, plain.copy(maxMatches = Some(2)), plain.copy(maxMatches = Some(64), marksLate = true))
-          .foreach(
-            check(random, leftCount, 1 + random.nextInt(5), _, if (seed <= 2) generated else interpreted)
-          )
+        Seq(None -> false, Some(2) -> false, Some(64) -> true).foreach { case (most, marksLate) =>
+          val projection: Seq[DataType] => UnsafeProjection = if (seed <= 2) generated else interpreted
+          val group = OneGroup(MatchPolicy.All, most)
+          check(random, leftCount, 1 + random.nextInt(5), group, marksLate, projection)
+        }
       }
     }
   }

@@ -50,8 +50,7 @@ final class HotKeyCampaignSuite extends AnyFunSuite with JoinFixture with Campai
     val settings = JoinSettings(
       JoinWindow(0, (inWindow - 1) * moment),
       JoinOutput.Grouped,
-      MatchPolicy.All,
-      maxMatches,
+      OneGroup(MatchPolicy.All, maxMatches),
       marksLate = false,
       strategy
     )

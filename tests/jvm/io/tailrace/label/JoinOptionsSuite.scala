@@ -22,8 +22,7 @@ class JoinOptionsSuite extends SparkSuite {
         JoinSettings(
           JoinWindow(0, 10000000),
           JoinOutput.Grouped,
-          MatchPolicy.All,
-          None,
+          OneGroup(MatchPolicy.All, None),
           marksLate = false
         )
     )
@@ -42,8 +41,7 @@ class JoinOptionsSuite extends SparkSuite {
         JoinSettings(
           JoinWindow(1000000, 10000000),
           JoinOutput.Grouped,
-          MatchPolicy.Nearest,
-          Some(3),
+          OneGroup(MatchPolicy.Nearest, Some(3)),
           marksLate = true,
           release = Some(ReleaseSteps(2000000))
         )

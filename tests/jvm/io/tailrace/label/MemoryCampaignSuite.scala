@@ -32,7 +32,7 @@ final class MemoryCampaignSuite extends AnyFunSuite with JoinFixture with Campai
       before: Long = 0,
       after: Long = 100 * second
   ): JoinSettings =
-    JoinSettings(JoinWindow(before, after), output, policy, maxMatches, marksLate = false, strategy)
+    JoinSettings(JoinWindow(before, after), output, OneGroup(policy, maxMatches), marksLate = false, strategy)
 
   /** @param batches how the rows are cut; all of them expire in the last one
     * @param memory  of each batch's task
@@ -203,7 +203,7 @@ final class MemoryCampaignSuite extends AnyFunSuite with JoinFixture with Campai
       settings(MatchStrategy.Lazy, after = second / 10),
       settings(MatchStrategy.Lazy, output = JoinOutput.Pairs, after = 300 * second)
     ).foreach { s =>
-      val what = s"${s.output.name}, match=${s.policy.name}, max_matches=${s.maxMatches.getOrElse("none")}"
+      val what = s"${s.output.name}, ${s.form.text}"
       test(s"batch DataFrames, a hot key: $what, $name") {
         val data =
           JoinData(11, 40, hotRights, keys = 50, hotLeft = 50, hotRight = 90, ticks = 1000, bytes = hotBytes)

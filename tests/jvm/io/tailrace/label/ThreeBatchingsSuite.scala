@@ -28,8 +28,8 @@ final class ThreeBatchingsSuite extends AnyFunSuite with JoinFixture with Campai
     JoinSettings(
       window,
       if (grouped) JoinOutput.Grouped else JoinOutput.Pairs,
-      if (grouped) oneOf(MatchPolicy.values: _*) else MatchPolicy.All,
-      if (grouped) oneOf(None, Some(1), Some(3)) else None,
+      if (grouped) OneGroup(oneOf(MatchPolicy.values: _*), oneOf(None, Some(1), Some(3)))
+      else OneGroup(MatchPolicy.All, None),
       marksLate = false,
       oneOf(MatchStrategy.values: _*),
       // No longer than the last watermark moves, so that the last batch releases all that is left.

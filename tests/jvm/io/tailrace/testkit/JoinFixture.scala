@@ -19,6 +19,7 @@ import io.tailrace.label.{
   LabelJoinTasks,
   LabelJoinTimes,
   LabelMetrics,
+  OneGroup,
   ReleaseSteps
 }
 import io.tailrace.state.{RowMemory, TailraceStateStore}
@@ -39,9 +40,9 @@ trait JoinFixture extends StoreFixture { self: Suite =>
       AttributeReference("rid", IntegerType)(),
       AttributeReference("rpad", StringType)()
     )
-    val element = StructType(right.drop(1).map(a => StructField(a.name, a.dataType)))
-    val added = AttributeReference("labels", ArrayType(element, containsNull = false))() +:
-      settings.maxMatches.toSeq.map(_ => AttributeReference("labels_truncated", BooleanType)())
+    val added = settings.form
+      .fields("labels", right.drop(1))
+      .map(field => AttributeReference(field.name, field.dataType, field.nullable)())
     JoinColumns(left, right, left.take(1), right.take(1), left(1), right(1), added)
   }
 
@@ -158,25 +159,27 @@ final class JoinDataOracle(data: JoinData, settings: JoinSettings) {
     (times, ids, firstFrom(time - settings.window.before), firstFrom(time + settings.window.after + 1))
   }
 
+  private lazy val group = settings.form.asInstanceOf[OneGroup]
+
   private def expected(id: Int): (Seq[Int], Boolean) = {
     val (times, ids, from, until) = matchesOf(id)
     val time = data.left(id)._2
     val chosen: Seq[Int] =
       if (from >= until) Nil
       else
-        settings.policy.name match {
+        group.policy.name match {
           case "all" =>
             ids
               .slice(
                 from,
-                Math.min(until.toLong, from.toLong + settings.maxMatches.getOrElse(Int.MaxValue)).toInt
+                Math.min(until.toLong, from.toLong + group.maxMatches.getOrElse(Int.MaxValue)).toInt
               )
               .toSeq
           case "first" => Seq(ids(from))
           case "last" => Seq(ids(until - 1))
           case "nearest" => Seq(ids((from until until).minBy(i => (Math.abs(times(i) - time), i))))
         }
-    (chosen, settings.policy.name == "all" && chosen.size < until - from)
+    (chosen, group.policy.name == "all" && chosen.size < until - from)
   }
 
   /** Takes a row of the output. */
@@ -190,7 +193,7 @@ final class JoinDataOracle(data: JoinData, settings: JoinSettings) {
       val found = (0 until array.numElements()).map(array.getStruct(_, 3).getInt(1))
       val (wanted, truncated) = expected(id)
       if (found != wanted) unlike :+= s"left row $id: ${found.size} labels, expected ${wanted.size}"
-      if (settings.maxMatches.nonEmpty && row.getBoolean(5) != truncated)
+      if (group.maxMatches.nonEmpty && row.getBoolean(5) != truncated)
         unlike :+= s"left row $id: truncated"
       if (row.getUTF8String(3).numBytes != (if (id % 100 == 99) data.wide else data.bytes))
         unlike :+= s"left row $id: its columns"

@@ -1,5 +1,7 @@
 package io.tailrace.examples
 
+import org.apache.spark.sql.types.Decimal
+
 import io.tailrace.common.{Arguments, Durations}
 
 /** To which of several impressions an event is credited. The touches of an event are the impressions in whose
@@ -29,6 +31,9 @@ sealed trait Attribution extends Serializable {
 
 object Attribution {
   val Whole = 1000000000L
+
+  /** @param share in billionths */
+  def decimal(share: Long): Decimal = Decimal(share, 10, 9)
 
   case object LastTouch extends Attribution {
     override def isShared: Boolean = false

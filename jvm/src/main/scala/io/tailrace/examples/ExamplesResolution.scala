@@ -3,9 +3,7 @@ package io.tailrace.examples
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.tailrace.SparkPlans
-import org.apache.spark.sql.types.BinaryType
 
-import io.tailrace.common.Mark
 import io.tailrace.join.JoinCheckpoint.OfExamples
 import io.tailrace.join.JoinSides
 import io.tailrace.label.{JoinOptions, JoinResolution, LabelJoin}
@@ -38,13 +36,18 @@ private[tailrace] final class ExamplesResolution(
     if (common.isEmpty)
       throw ExampleErrors.noCommonKey(found.map(one => one.label.name -> one.on.map(_._1.name)))
     val union = new LabelUnion(left, timeOf(left, options), found, common)
-    columns(join(union, found, common, options), union, found, common, options)
+    val joined = join(union, found, common, options)
+    if (joined.output.exists(_.name == LabelUnion.Hash))
+      Project(joined.output.filter(_.name != LabelUnion.Hash), joined)
+    else joined
   }
 
   private def checkNames(): Unit = {
     import ExampleOptions.arguments
     if (labels.isEmpty) throw ExampleErrors.noLabel()
-    val names = labels.map(_.label).flatMap(one => one.name +: one.maxMatches.toSeq.map(_ => truncated(one)))
+    val names = labels
+      .map(_.label)
+      .flatMap(one => one.name +: one.maxMatches.toSeq.map(_ => LabelRule.truncated(one.name)))
     names.indices.foreach { i =>
       if (names.take(i).exists(sameName(_, names(i))))
         throw arguments.invalid("name", names(i), "a name that no other column of a label has")
@@ -68,7 +71,25 @@ private[tailrace] final class ExamplesResolution(
       case a: Attribute if asGiven.plan.outputSet.contains(a) =>
         right.output(asGiven.plan.output.indexWhere(_.exprId == a.exprId))
     })
-    FoundLabel(label, right, on, columns.find("time", label.time), where, join.settings, attribution)
+    val settings = join.settings
+    val time = lefts.find("left_time", options.time)
+    val since = label.since.map { since =>
+      val allowed = "a timestamp as Spark reads it, such as 2026-01-31 00:00:00"
+      asGiven
+        .micros(since, time.dataType)
+        .getOrElse(throw join.arguments.invalid("since", SparkPlans.valueText(since), allowed))
+    }
+    FoundLabel(
+      label,
+      right,
+      on,
+      columns.find("time", label.time),
+      where,
+      settings.window,
+      join.group,
+      attribution,
+      since
+    )
   }
 
   /** A plan that several labels have is read once, so it has one form of its own beside the left side. */
@@ -99,63 +120,29 @@ private[tailrace] final class ExamplesResolution(
     )
     val bound = found.map(one => s"$OfExamples${one.label.name}" -> one.bound(common)) ++
       options.sample.map(sample => s"${OfExamples}sample seed" -> sample.seed.toString)
-    val withHash = if (keepsHash(found)) Project(left.output :+ union.ownHash, left) else left
-    val joined =
-      new JoinResolution(withHash, union.plan, sameName).resolve(common.map(a => a.name -> a.name), all)
+    val withHash = if (found.exists(_.isAttributed)) Project(left.output :+ union.ownHash, left) else left
+    val form = LabelColumns(found.zipWithIndex.map { case (one, i) => one.rule(i, common) })
+    val joined = new JoinResolution(withHash, union.plan, sameName)
+      .resolve(common.map(a => a.name -> a.name), all, Some(form))
     // The impressions may be examples themselves: the first one from above is this one.
     val outermost = joined.collectFirst { case join: LabelJoin => join }
     joined.transformDown {
       case join: LabelJoin if outermost.exists(_ eq join) =>
-        val touch = if (keepsHash(found)) union.touch(join.left.output, join.leftTime) else Nil
+        val touch = if (leavesTouches(found)) union.touch(join.left.output, join.leftTime) else Nil
         join.copy(settings = join.settings.copy(alsoBound = bound.toMap), touch = touch)
     }
   }
 
-  /** Whether the state has the hash of an impression's touch beside the impression. */
-  private def keepsHash(found: Seq[FoundLabel]): Boolean = left.isStreaming && found.exists(_.isAttributed)
+  /** Whether the operator makes a touch of each impression. */
+  private def leavesTouches(found: Seq[FoundLabel]): Boolean =
+    left.isStreaming && found.exists(_.isAttributed)
 
   private def timeOf(plan: LogicalPlan, options: ExampleOptions): Attribute =
     new Columns(ExampleOptions.arguments, plan.output, sameName).find("time", options.time)
-
-  /** The left columns, the columns of each label, and the mark of late rows. */
-  private def columns(
-      joined: LogicalPlan,
-      union: LabelUnion,
-      found: Seq[FoundLabel],
-      common: Seq[Attribute],
-      options: ExampleOptions
-  ): LogicalPlan = {
-    val lefts = joined.output.take(left.output.size)
-    val (hashes, added) = joined.output.drop(left.output.size).splitAt(if (keepsHash(found)) 1 else 0)
-    def now(column: Attribute) = lefts(left.output.indexWhere(_.exprId == column.exprId))
-    val (group, marks) = (added.head, added.filter(_.name == Mark.Column))
-    val time = now(timeOf(left, options))
-    val ofLabels = found.zipWithIndex.flatMap { case (one, i) =>
-      val more = one.moreKeys(common).map { case (column, _, to) => now(column) -> to }
-      val keys = if (more.isEmpty) Literal(null, BinaryType) else LabelUnion.bytes(more)
-      val hash = if (one.isAttributed) Coalesce(hashes :+ union.touchHash(lefts)) else Literal(0L)
-      val rule = one.rule(i, common)
-      val matches = since(one.label, time, LabelMatches(group, time, keys, hash, rule))
-      val cut = one.label.maxMatches.map { _ =>
-        truncated(one.label) -> LabelTruncated(group, time, keys, hash, rule)
-      }
-      (Seq(one.label.name -> matches) ++ cut).map { case (name, value) => Alias(value, name)() }
-    }
-    Project(lefts ++ ofLabels ++ marks, joined)
-  }
-
-  private def truncated(label: ExampleLabel): String = s"${label.name}_truncated"
-
-  /** A label that came later than others doesn't say of earlier impressions that nothing happened. */
-  private def since(label: ExampleLabel, time: Attribute, matches: Expression): Expression =
-    label.since.fold(matches) { since =>
-      val start = Cast(SparkPlans.expression(since), time.dataType, ansiEnabled = true)
-      If(LessThan(time, start), Literal(null, matches.dataType), matches)
-    }
 }
 
 private object ExamplesResolution {
 
-  /** The group of all labels. It doesn't come out. */
+  /** No column has it: each label has its own one. */
   val Group = "__tailrace_labels"
 }

@@ -1,32 +1,42 @@
 package io.tailrace.examples
 
-import org.apache.spark.sql.Dataset
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
-import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression}
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types.DataType
+import org.apache.spark.sql.{Column, Dataset}
 
 import io.tailrace.join.{JoinColumns, WiderKeys}
-import io.tailrace.label.{JoinSettings, JoinWindow}
+import io.tailrace.label.{JoinWindow, OneGroup}
 
 /** A label as a user has given it.
   *
   * @param where the condition, by columns of the plan
   */
 private[tailrace] final case class GivenLabel(
+    frame: Dataset[_],
     plan: LogicalPlan,
     label: ExampleLabel,
     where: Option[Expression]
-)
+) {
+
+  /** A literal as a time of the session, in microseconds; none if it can't be read as one. */
+  def micros(literal: Column, kind: DataType): Option[Long] =
+    SparkPlans.analyzed(frame.select(literal.try_cast(kind))) match {
+      case Project(Seq(Alias(time, _)), _) => Option(time.eval()).map(_.asInstanceOf[Long])
+      case other => throw new IllegalStateException(s"not a literal: $other")
+    }
+}
 
 private[tailrace] object GivenLabel {
   def of(frame: Dataset[_], label: ExampleLabel): GivenLabel = {
     val plan = SparkPlans.analyzed(frame)
-    label.where.fold(GivenLabel(plan, label, None)) { where =>
+    label.where.fold(GivenLabel(frame, plan, label, None)) { where =>
       SparkPlans.analyzed(frame.where(where)) match {
-        case Filter(condition, child) if child eq plan => GivenLabel(plan, label, Some(condition))
+        case Filter(condition, child) if child eq plan => GivenLabel(frame, plan, label, Some(condition))
         // Spark needs more than a filter for it: a plan of its own.
-        case filtered => GivenLabel(filtered, label, None)
+        case filtered => GivenLabel(frame, filtered, label, None)
       }
     }
   }
@@ -36,7 +46,9 @@ private[tailrace] object GivenLabel {
   *
   * @param on       pairs of key columns (impressions, label)
   * @param where    which rows of the plan are events of the label; none: all
-  * @param settings of the join of this label alone
+  * @param window   of this label
+  * @param form     of its column, without its attribution
+  * @param since    microseconds
   */
 private[examples] final case class FoundLabel(
     label: ExampleLabel,
@@ -44,8 +56,10 @@ private[examples] final case class FoundLabel(
     on: Seq[(Attribute, Attribute)],
     time: Attribute,
     where: Option[Expression],
-    settings: JoinSettings,
-    attribution: Option[Attribution]
+    window: JoinWindow,
+    form: OneGroup,
+    attribution: Option[Attribution],
+    since: Option[Long]
 ) {
   def isAttributed: Boolean = attribution.nonEmpty
 
@@ -69,16 +83,21 @@ private[examples] final case class FoundLabel(
   }
 
   /** The window that the join needs for this label. */
-  def joinWindow: JoinWindow = if (isAttributed) settings.window.withRivals else settings.window
+  def joinWindow: JoinWindow = if (isAttributed) window.withRivals else window
 
-  /** @param i its number among the labels */
-  def rule(i: Int, common: Seq[Attribute]): LabelRule =
+  /** @param i    its number among the labels
+    * @param keys of the join
+    */
+  def rule(i: Int, keys: Seq[Attribute]): LabelRule =
     LabelRule(
+      label.name,
       LabelUnion.FirstLabel + i,
-      settings.window,
-      settings.policy,
-      settings.maxMatches.getOrElse(Int.MaxValue),
-      Option.when(moreKeys(common).nonEmpty)(LabelUnion.KeysPlace),
-      attribution
+      DataTypeUtils.fromAttributes(row),
+      window,
+      form.policy,
+      form.maxMatches,
+      moreKeys(keys).map { case (left, _, to) => left.name -> to },
+      attribution,
+      since
     )
 }

@@ -76,7 +76,7 @@ private[examples] final class LabelUnion(
     */
   def touch(lefts: Seq[Attribute], time: Attribute): Seq[Expression] = {
     def now(column: Attribute) = lefts(impressions.output.indexWhere(_.exprId == column.exprId))
-    // A stream keeps it, see `ownHash`.
+    // Of a batch's touches, none has it yet.
     val hash = lefts.lift(impressions.output.size).getOrElse(touchHash(lefts))
     time +: labels.map { label =>
       if (!label.isAttributed) empty(label)
@@ -137,17 +137,10 @@ private[examples] object LabelUnion {
   val Time = "__tailrace_time"
   val Hash = "__tailrace_touch"
 
-  /** Places in an element of the join's group, and in the struct of a label. */
-  val TimePlace = 0
+  /** Places in an element of the join's group, which begins with the time, and in the struct of a label. */
   val FirstLabel = 1
   val RowPlace = 0
   val KeysPlace = 1
-
-  /** The rows of the label at a place, in a group that the join has made. */
-  def rowType(group: DataType, place: Int): StructType = {
-    val element = group.asInstanceOf[ArrayType].elementType.asInstanceOf[StructType]
-    element(place).dataType.asInstanceOf[StructType](RowPlace).dataType.asInstanceOf[StructType]
-  }
 
   /** Key columns as they are compared. */
   def bytes(keys: Seq[(Expression, DataType)]): Expression =

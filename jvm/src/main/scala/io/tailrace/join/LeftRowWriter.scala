@@ -1,6 +1,6 @@
 package io.tailrace.join
 
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.catalyst.expressions.{UnsafeArrayData, UnsafeRow}
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods
 import org.apache.spark.unsafe.bitset.BitSetMethods
@@ -34,6 +34,11 @@ abstract class LeftRowWriter(columns: JoinColumns, memory: RowMemory) extends Au
   private val row = new UnsafeRow(fields)
   private var buffer = new Array[Byte](1024)
   private var reserved = 0L
+
+  // Of the array that is being written: where it begins, the size of its null bits, and where the next element goes.
+  private var array = 0
+  private var words = 0
+  private var next = 0
 
   /** Where the bytes of added columns begin. */
   protected final def restAt(left: UnsafeRow): Int = fixed + left.getSizeInBytes - leftFixed
@@ -89,6 +94,38 @@ abstract class LeftRowWriter(columns: JoinColumns, memory: RowMemory) extends Au
     putAdded(column, 0L)
   }
 
+  /** Begins an array of structs.
+    *
+    * @param at where its bytes begin, see [[LeftRowWriter.arrayBytes]]
+    */
+  protected final def beginArray(at: Int, size: Int): Unit = {
+    array = at
+    words = UnsafeArrayData.calculateHeaderPortionInBytes(size)
+    next = words + 8 * size
+    put(at, size.toLong)
+    var word = 8
+    while (word < words) {
+      put(at + word, 0L)
+      word += 8
+    }
+  }
+
+  /** Adds a struct as the bytes that it has. */
+  protected final def addElement(i: Int, base: AnyRef, offset: Long, length: Int): Unit = {
+    put(array + words + 8 * i, offsetAndSize(next, length))
+    copy(base, offset, array + next, length)
+    next += length
+  }
+
+  /** The array is the value of an added column.
+    *
+    * @return where its bytes end
+    */
+  protected final def endArray(column: Int): Int = {
+    putAdded(column, offsetAndSize(array, next))
+    array + next
+  }
+
   /** The row of so many bytes, until the next one. */
   protected final def written(length: Int): UnsafeRow = {
     row.pointTo(buffer, length)
@@ -104,6 +141,9 @@ object LeftRowWriter {
 
   /** Of a row. */
   val MostBytes: Long = ByteArrayMethods.MAX_ROUNDED_ARRAY_LENGTH.toLong
+
+  /** How many bytes an array of structs takes besides the structs. */
+  def arrayBytes(size: Int): Long = 8L + (size + 63L) / 64 * 8 + 8L * size
 
   // A row of up to so many bytes isn't counted with Spark's memory manager.
   private val Small = 1 << 20

@@ -35,7 +35,7 @@ private[label] final class BatchMerge(
   private val left = SortedSide.left(leftRows, columns)
   private val right = SortedSide.right(rightRows, columns)
   private val payload = columns.payloadProjection()
-  private lazy val groups = new GroupWriter(columns, settings, memory)
+  private lazy val groups = settings.form.writer(columns, settings, memory)
   private lazy val pairs = new PairWriter(columns, settings)
   private val element = new UnsafeRow(columns.payload.size)
 
@@ -44,7 +44,8 @@ private[label] final class BatchMerge(
   // The matches of the current left row end before `until`. Those before `position` have come out.
   private var position = 0
   private var until = 0
-  private val versions = settings.horizons.map(new BatchVersions(_, settings, candidates))
+  private val versions =
+    settings.horizons.map(new BatchVersions(_, settings.form.change(columns), candidates))
   // The right rows of the key, if a window of them has no room in memory.
   private var onDisk: Option[KeyOnDisk] = None
 
@@ -80,7 +81,7 @@ private[label] final class BatchMerge(
   /** The group of another left row, or null if its versions follow. One without a time has no horizon. */
   private def firstGroup(): InternalRow =
     if (versions.nonEmpty && left.hasTime) {
-      versions.get.start(left.time, position, until)
+      versions.get.start(left.head, left.time, position, until)
       null
     } else {
       groups.versionIs(GroupWriter.NoHorizon, hasEarlier = false, changed = false)
@@ -93,7 +94,7 @@ private[label] final class BatchMerge(
   }
 
   private def group(matches: Int): InternalRow =
-    try groups.write(left.head, left.time, candidates, position, matches, matches)
+    try groups.write(left.head, left.time, Matches(candidates, position, matches, matches))
     catch { case e: RowMemoryExhausted => throw tooLarge(e) }
 
   private def tooLarge(e: RowMemoryExhausted): Throwable =

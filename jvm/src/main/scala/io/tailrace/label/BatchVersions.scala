@@ -1,17 +1,24 @@
 package io.tailrace.label
 
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
 /** The versions of the current left row of a join of batch DataFrames, one after the other. All matches of its window are
   * among the candidates; a version has those up to its horizon.
   */
-private[label] final class BatchVersions(horizons: Horizons, settings: JoinSettings, candidates: Candidates) {
-  private val change = new GroupChange(settings)
+private[label] final class BatchVersions(
+    horizons: Horizons,
+    change: GroupChange,
+    candidates: Candidates
+) {
   private var next = horizons.ends.size
+  private var left: UnsafeRow = _
   private var leftTime = 0L
   private var first = 0
   private var end = 0
 
   /** @param from,until the positions of the matches */
-  def start(time: Long, from: Int, until: Int): Unit = {
+  def start(row: UnsafeRow, time: Long, from: Int, until: Int): Unit = {
+    left = row
     leftTime = time
     first = from
     end = until
@@ -32,11 +39,12 @@ private[label] final class BatchVersions(horizons: Horizons, settings: JoinSetti
     val comesOut = horizons.earlier(number).forall { earlier =>
       val before = matchesTo(earlier)
       change.compare(
+        left,
         leftTime,
         Matches(candidates, first, count, count),
         Matches(candidates, first, before, before)
       )
-      horizons.emit.comesOut(horizons.isFinal(number), change.isChanged, change.wasEmpty)
+      horizons.emit.comesOut(horizons.isFinal(number), change)
     }
     groups.versionIs(number, hasEarlier = number > 0, changed = number > 0 && change.isChanged)
     if (comesOut) count else -1

@@ -45,7 +45,7 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
   private val joinedRow = new JoinedRow
   private val current = new RowBuffer(memory)
   private val group = new Candidates(memory)
-  private lazy val groupWriter = new GroupWriter(columns, settings, memory)
+  private lazy val groupWriter = settings.form.writer(columns, settings, memory)
   private var expiring: Option[ExpiringRows] = None
   private var matches: Option[ExpiringRows] = None
   private var nanos = 0L
@@ -123,7 +123,7 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
     private val leftRow = new UnsafeRow(columns.left.size)
     private val counts = new GroupCounts(metric)
     private val selection = new MatchSelection(settings.bound, group)
-    private val matches = new Matches(joins)
+    private val matches = new FoundMatches(joins)
 
     override protected def step(): UnsafeRow =
       if (lefts.isEmpty) {
@@ -144,14 +144,14 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
     private def write(time: Long): UnsafeRow = {
       val matched = selection.take(matches, time, ofOneTime = false)
       val left = pointTo(leftRow, current, 0)
-      val row = groupWriter.write(left, time, group, 0, group.size, matched)
-      counts.add(matched, groupWriter)
+      val row = groupWriter.write(left, time, Matches(group, 0, group.size, matched))
+      counts.add(groupWriter)
       row
     }
   }
 
   /** The matches of one left row. */
-  private final class Matches(joins: ExpiringRows) extends KeyedRows {
+  private final class FoundMatches(joins: ExpiringRows) extends KeyedRows {
     private var leftTime = 0L
     private var leftSeq = 0L
 

@@ -1,56 +1,59 @@
 package io.tailrace.label
 
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
 import io.tailrace.state.{LiveSection, RowBuffer, RowMemory}
 
 /** What left rows came out with at the horizon before, found once more: nothing of it is kept. It is what they match up
   * to there, without rows that came when the watermark had passed it.
   *
-  * @param end  of that horizon, microseconds
-  * @param late which right rows came too late for it
-  * @param new  makes a merge that finds these rows and no others
+  * @param end    of that horizon, microseconds
+  * @param change compares the two
+  * @param late   which right rows came too late for it
+  * @param newMerge makes a merge that finds these rows and no others
   */
 private[label] final class EarlierVersion(
     end: Long,
-    settings: JoinSettings,
+    change: GroupChange,
     late: LateRights,
     memory: RowMemory,
     newMerge: () => SortedMerge
 ) extends AutoCloseable {
-  private val change = new GroupChange(settings)
   private val picked = new Candidates(memory)
   private lazy val apart = newMerge()
   // Probes of a key whose rows aren't all held, which `apart` has yet to go through.
-  private var left = 0
-
-  /** Whether the last left row has another group now. */
-  def isChanged: Boolean = change.isChanged
-
-  /** Whether its group was empty. */
-  def wasEmpty: Boolean = change.wasEmpty
+  private var remaining = 0
 
   /** For another chunk. */
-  def restart(): Unit = left = 0
+  def restart(): Unit = remaining = 0
 
   /** Compares the probe of a merge with its earlier version.
     *
+    * @param left     the probe
     * @param chunk    the probes of the merge
     * @param sections of the merge
     */
-  def compare(now: SortedMerge, chunk: RowBuffer, sections: Seq[LiveSection]): Unit = {
+  def compare(
+      left: UnsafeRow,
+      now: SortedMerge,
+      chunk: RowBuffer,
+      sections: Seq[LiveSection]
+  ): GroupChange = {
     val time = chunk.time(now.probe)
     if (now.isWindowed) {
-      if (left == 0) {
+      if (remaining == 0) {
         val rest = now.restOfKey
         apart.start(chunk, rest, sections)
-        left = rest.length
+        remaining = rest.length
       }
       apart.next()
-      left -= 1
-      change.compare(time, Matches.of(now), Matches.of(apart))
+      remaining -= 1
+      change.compare(left, time, Matches.of(now), Matches.of(apart))
     } else {
       pick(time, now.candidates)
-      change.compare(time, Matches.of(now), Matches(picked, 0, picked.size, picked.size))
+      change.compare(left, time, Matches.of(now), Matches(picked, 0, picked.size, picked.size))
     }
+    change
   }
 
   private def pick(time: Long, from: Candidates): Unit = {

@@ -7,34 +7,33 @@ sealed abstract class Emit(val name: String) extends Choice {
 
   /** Whether a version comes out that isn't the first one.
     *
-    * @param isChanged  whether the group isn't that of the version before
-    * @param wasEmpty   whether that one's group was empty
+    * @param change from the version before
     */
-  def comesOut(isFinal: Boolean, isChanged: Boolean, wasEmpty: Boolean): Boolean
+  def comesOut(isFinal: Boolean, change: GroupChange): Boolean
 }
 
 object Emit {
 
   /** One version at each horizon. */
   case object All extends Emit("all") {
-    override def comesOut(isFinal: Boolean, isChanged: Boolean, wasEmpty: Boolean): Boolean = true
+    override def comesOut(isFinal: Boolean, change: GroupChange): Boolean = true
   }
 
   /** The first one and the final one, and those between whose group has changed. */
   case object Changes extends Emit("changes") {
-    override def comesOut(isFinal: Boolean, isChanged: Boolean, wasEmpty: Boolean): Boolean =
-      isFinal || isChanged
+    override def comesOut(isFinal: Boolean, change: GroupChange): Boolean =
+      isFinal || change.isChanged
   }
 
   /** The first one, and then the one that has a match when those before it had none. */
   case object LatePositives extends Emit("late_positives") {
-    override def comesOut(isFinal: Boolean, isChanged: Boolean, wasEmpty: Boolean): Boolean =
-      isChanged && wasEmpty
+    override def comesOut(isFinal: Boolean, change: GroupChange): Boolean =
+      change.hasGained
   }
 
   /** The first one and the final one. */
   case object Defer extends Emit("defer") {
-    override def comesOut(isFinal: Boolean, isChanged: Boolean, wasEmpty: Boolean): Boolean = true
+    override def comesOut(isFinal: Boolean, change: GroupChange): Boolean = true
   }
 
   val values: Seq[Emit] = Seq(All, Changes, LatePositives, Defer)

@@ -63,12 +63,11 @@ final case class JoinOptions(
   /** @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed */
   private[tailrace] def settings: JoinSettings = {
     val output = joinOutput
-    val policy = arguments.choice("match", `match`, MatchPolicy.values)
+    val one = group
     val marksLate = arguments.choice("on_late", onLate, Policy.onLate) == Policy.Mark
-    maxMatches.foreach(n => arguments.number("max_matches", n.toLong, least = 1))
     if (into.isEmpty) throw arguments.invalid("into", "", "the name of a column")
     if (output == JoinOutput.Pairs) {
-      if (policy != MatchPolicy.All) throw JoinErrors.optionConflict("match", `match`)
+      if (one.policy != MatchPolicy.All) throw JoinErrors.optionConflict("match", `match`)
       maxMatches.foreach(n => throw JoinErrors.optionConflict("max_matches", n.toString))
       if (into != Into) throw JoinErrors.optionConflict("into", into)
       releaseEvery.foreach(text => throw JoinErrors.optionConflict("release_every", text))
@@ -82,14 +81,20 @@ final case class JoinOptions(
     JoinSettings(
       window,
       output,
-      policy,
-      maxMatches,
+      one,
       marksLate,
       release = release,
       hot = HotKeys.text(this),
       lateLabels = lateLabels,
       horizons = versions(output, window)
     )
+  }
+
+  /** What comes out of the matches of a left row, if it isn't pairs. */
+  private[tailrace] def group: OneGroup = {
+    val policy = arguments.choice("match", `match`, MatchPolicy.values)
+    maxMatches.foreach(n => arguments.number("max_matches", n.toLong, least = 1))
+    OneGroup(policy, maxMatches)
   }
 
   /** Of a row's versions that come out, no earlier one is looked for than those that can. */
@@ -139,8 +144,14 @@ private[tailrace] final class JoinResolution(
     sameName: (String, String) => Boolean
 ) {
 
-  def resolve(on: Seq[(String, String)], options: JoinOptions): LogicalPlan = {
-    val settings = options.settings
+  /** @param form what comes out of the matches of a left row; none: what the options say */
+  def resolve(
+      on: Seq[(String, String)],
+      options: JoinOptions,
+      form: Option[GroupForm] = None
+  ): LogicalPlan = {
+    val asked = options.settings
+    val settings = asked.copy(form = form.getOrElse(asked.form))
     val sides = new JoinSides(options.arguments, left, right, sameName)
     sides.checkAreAlike()
     sides.withWiderKeys(on, settings.marksLate)(resolve(_, on, options, settings))
@@ -168,6 +179,9 @@ private[tailrace] final class JoinResolution(
       AttributeReference(a.name, a.dataType, a.nullable || settings.marksLate, a.metadata)()
     }
 
+  private def toAttribute(field: StructField): Attribute =
+    AttributeReference(field.name, field.dataType, field.nullable)()
+
   private def addedColumns(
       sides: JoinSides,
       settings: JoinSettings,
@@ -181,11 +195,7 @@ private[tailrace] final class JoinResolution(
     // A column beside the left columns must not have the name of one of them: users could select neither.
     if (settings.isGrouped) {
       if (payload.isEmpty) throw JoinErrors.labelEmpty(into)
-      val element = StructType(payload.map(a => StructField(a.name, a.dataType, a.nullable)))
-      val group = AttributeReference(into, ArrayType(element, containsNull = false), nullable = false)()
-      val truncated = settings.maxMatches.toSeq.map { _ =>
-        AttributeReference(s"${into}_truncated", BooleanType, nullable = false)()
-      }
+      val group = settings.form.fields(into, payload).map(toAttribute)
       val version =
         if (settings.horizons.isEmpty) Nil
         else
@@ -195,13 +205,13 @@ private[tailrace] final class JoinResolution(
             AttributeReference(Horizons.Changed, BooleanType)()
           )
       val another = s"Choose another name than '$into' for `into`."
-      (group +: truncated).foreach(a => leftColumns.checkAdded(a.name, another))
+      group.foreach(a => leftColumns.checkAdded(a.name, another))
       (version ++ marks).foreach { a =>
         checkAdded(leftColumns)(a)
         if (sameName(into, a.name))
           throw options.arguments.invalid("into", into, s"a name other than ${a.name}")
       }
-      (group +: truncated) ++ version ++ marks
+      group ++ version ++ marks
     } else {
       (payload ++ marks).foreach(checkAdded(leftColumns))
       // A right key doesn't come out.

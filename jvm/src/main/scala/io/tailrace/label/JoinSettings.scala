@@ -18,7 +18,7 @@ object JoinOutput {
 
 /** The settings of a join, without its columns.
   *
-  * @param maxMatches a cap on the group of a left row, which then carries a flag
+  * @param form       what comes out of the matches of a left row
   * @param marksLate  late rows come out, marked; else they are only counted
   * @param strategy   when matches are looked for; the planner decides it for streams
   * @param release    when left rows of a stream come out after they have expired; none: as the checkpoint has
@@ -32,8 +32,7 @@ object JoinOutput {
 final case class JoinSettings(
     window: JoinWindow,
     output: JoinOutput,
-    policy: MatchPolicy,
-    maxMatches: Option[Int],
+    form: GroupForm,
     marksLate: Boolean,
     strategy: MatchStrategy = MatchStrategy.Lazy,
     release: Option[ReleaseSteps] = None,
@@ -54,20 +53,17 @@ final case class JoinSettings(
 
   /** The settings in `explain`, by the names of the arguments. */
   def text: String = {
-    val cap = maxMatches.fold("")(n => s", max_matches=$n")
     val onLate = if (marksLate) "mark" else "drop"
     val steps = release.fold("")(r => s", release_every=${Durations.text(r.every)}")
     val late = lateLabels.fold("")(taken => s", late_labels=$taken")
     val versions =
       horizons.fold("")(h => s", horizons=[${h.words.mkString(", ")}], emit=${h.emit.name}")
     s"how=${output.name}, before=${Durations.text(window.before)}, after=${Durations.text(window.after)}, " +
-      s"match=${policy.name}$cap, on_late=$onLate$late$versions$steps${hot.fold("")(keys => s", hot=[$keys]")}"
+      s"${form.text}, on_late=$onLate$late$versions$steps${hot.fold("")(keys => s", hot=[$keys]")}"
   }
 
   /** The most that comes out for one left row. All pairs come out. */
-  def bound: MatchBound =
-    if (!isGrouped) MatchBound.None
-    else MatchBound(policy, if (policy == MatchPolicy.All) maxMatches.getOrElse(Int.MaxValue) else 1)
+  def bound: MatchBound = if (isGrouped) form.bound else MatchBound.None
 }
 
 /** When the matches of a row are looked for. The result is the same, the work and the state are not.

@@ -207,12 +207,12 @@ private final class LabelInput(
 
 /** Makes the rows that come out without a row of the other side. */
 private final class LoneRows(columns: JoinColumns, settings: JoinSettings) {
-  import columns.{added, leftKeys, payload, rightKeys}
+  import columns.{leftKeys, payload, rightKeys}
 
   /** A left row that comes out by itself: with an empty group, or with nulls for the right row of a pair. */
   def left(mark: Literal): UnsafeProjection =
     UnsafeProjection.create(
-      columns.left ++ rest(mark, payload.map(a => Literal(null, a.dataType)), Nil),
+      columns.left ++ rest(mark, payload.map(a => Literal(null, a.dataType)), settings.form.empty(columns)),
       columns.left
     )
 
@@ -222,9 +222,8 @@ private final class LoneRows(columns: JoinColumns, settings: JoinSettings) {
       val key = leftKeys.indexWhere(_.exprId == a.exprId)
       if (key >= 0) rightKeys(key) else Literal(null, a.dataType)
     }
-    val element = CreateNamedStruct(payload.flatMap(a => Seq(Literal(a.name), a)))
     UnsafeProjection.create(
-      nulls ++ rest(Literal(Mark.LateRight.reason), payload, Seq(element)),
+      nulls ++ rest(Literal(Mark.LateRight.reason), payload, settings.form.alone(columns)),
       columns.right
     )
   }
@@ -232,16 +231,15 @@ private final class LoneRows(columns: JoinColumns, settings: JoinSettings) {
   private def rest(
       mark: Literal,
       pairColumns: Seq[Expression],
-      elements: Seq[Expression]
+      group: => Seq[Expression]
   ): Seq[Expression] = {
     val marks = if (settings.marksLate) Seq(mark) else Nil
     if (!settings.isGrouped) pairColumns ++ marks
     else {
-      val group = if (elements.isEmpty) Literal.create(Nil, added.head.dataType) else CreateArray(elements)
       val version =
         if (settings.horizons.isEmpty) Nil
         else Seq(Literal(null, StringType), Literal(true), Literal(null, BooleanType))
-      (group +: settings.maxMatches.toSeq.map(_ => Literal(false))) ++ version ++ marks
+      group ++ version ++ marks
     }
   }
 }

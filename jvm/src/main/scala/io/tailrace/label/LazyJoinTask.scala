@@ -32,7 +32,7 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
   private val chunk = new RowBuffer(memory)
   private val share = new MemoryShare(memory, bufferBytes)
   private val parked = new ParkedRows
-  private lazy val writer = new GroupWriter(columns, settings, memory)
+  private lazy val writer = settings.form.writer(columns, settings, memory)
   private var nanos = 0L
   private var expiring: Option[ExpiringRows] = None
   private var open: Option[Groups] = None
@@ -71,7 +71,7 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
     if (pass.isFinal) expiring = Some(rows)
     private val merge = mergeTo(pass.to)
     private val earlier = settings.horizons.flatMap(_.earlier(pass.horizon)).map { end =>
-      new EarlierVersion(end, settings, lateRights(end), memory, () => mergeTo(end))
+      new EarlierVersion(end, settings.form.change(columns), lateRights(end), memory, () => mergeTo(end))
     }
     private val rightSections = store.sectionsOf(StoreKind.RightKeySorted)
     private val leftRow = new UnsafeRow(columns.left.size)
@@ -94,19 +94,17 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
     }
 
     private def comesOut(): Boolean = earlier.forall { before =>
-      before.compare(merge, chunk, rightSections)
-      writer.versionIs(pass.horizon, hasEarlier = true, before.isChanged)
-      settings.horizons.get.emit.comesOut(pass.isFinal, before.isChanged, before.wasEmpty)
+      val change = before.compare(pointTo(leftRow, chunk, merge.probe), merge, chunk, rightSections)
+      writer.versionIs(pass.horizon, hasEarlier = true, change.isChanged)
+      settings.horizons.get.emit.comesOut(pass.isFinal, change)
     }
 
     private def write(): UnsafeRow = {
       if (earlier.isEmpty) writer.versionIs(pass.horizon, hasEarlier = false, changed = false)
       val probe = merge.probe
-      val matches = merge.candidates
-      val left = pointTo(leftRow, chunk, probe)
-      val row = writer.write(left, chunk.time(probe), matches, matches.first, matches.count, merge.matched)
+      val row = writer.write(pointTo(leftRow, chunk, probe), chunk.time(probe), Matches.of(merge))
       if (pass.isFinal) {
-        counts.add(merge.matched, writer)
+        counts.add(writer)
         found += merge.matched
       } else versions += 1
       row

@@ -67,8 +67,7 @@ private final class LongWindow(spark: SparkSession, leftsOfWindow: Int, batches:
   private val settings = JoinSettings(
     JoinWindow(0, Window),
     JoinOutput.Grouped,
-    MatchPolicy.All,
-    None,
+    OneGroup(MatchPolicy.All, None),
     marksLate = false,
     MatchStrategy.Lazy
   )

@@ -1,0 +1,99 @@
+package io.tailrace.label
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.types.{ArrayType, BooleanType, StructField, StructType}
+
+import io.tailrace.join.JoinColumns
+import io.tailrace.state.RowMemory
+
+/** What comes out of the matches of a left row: the columns behind its own ones.
+  *
+  * {{{
+  *   left row (A, 12:00)   matches 12:04, 12:30
+  *
+  *   OneGroup              labels = [12:04, 12:30]
+  *   examples              click = [12:04], buy = [12:30]      (io.tailrace.examples.LabelColumns)
+  * }}}
+  */
+private[tailrace] trait GroupForm extends Serializable {
+
+  /** In `explain`, by the names of the arguments. */
+  def text: String
+
+  /** The most matches that are looked at. */
+  def bound: MatchBound
+
+  /** How many columns come out. */
+  def size: Int
+
+  /** These columns.
+    *
+    * @param into    the name that the user has given
+    * @param payload the right columns without the keys
+    */
+  def fields(into: String, payload: Seq[Attribute]): Seq[StructField]
+
+  /** Their values for a left row that no right row can match. */
+  def empty(columns: JoinColumns): Seq[Expression]
+
+  /** Their values for a right row that comes out without a left one. */
+  def alone(columns: JoinColumns): Seq[Expression]
+
+  def writer(columns: JoinColumns, settings: JoinSettings, memory: RowMemory): GroupWriter
+
+  def change(columns: JoinColumns): GroupChange
+}
+
+/** All matches in one column, or those that the policy and the cap leave.
+  *
+  * @param maxMatches if there is a cap, a column more says whether it has cut the group
+  */
+private[tailrace] final case class OneGroup(policy: MatchPolicy, maxMatches: Option[Int]) extends GroupForm {
+  override def text: String = s"match=${policy.name}${maxMatches.fold("")(n => s", max_matches=$n")}"
+
+  override def bound: MatchBound =
+    MatchBound(policy, if (policy == MatchPolicy.All) maxMatches.getOrElse(Int.MaxValue) else 1)
+
+  override def size: Int = 1 + maxMatches.size
+
+  override def fields(into: String, payload: Seq[Attribute]): Seq[StructField] = {
+    val element = StructType(payload.map(a => StructField(a.name, a.dataType, a.nullable)))
+    StructField(into, ArrayType(element, containsNull = false), nullable = false) +:
+      maxMatches.toSeq.map(_ => StructField(s"${into}_truncated", BooleanType, nullable = false))
+  }
+
+  override def empty(columns: JoinColumns): Seq[Expression] =
+    Literal.create(Nil, columns.added.head.dataType) +: uncut
+
+  override def alone(columns: JoinColumns): Seq[Expression] =
+    CreateArray(Seq(CreateNamedStruct(columns.payload.flatMap(a => Seq(Literal(a.name), a))))) +: uncut
+
+  private def uncut: Seq[Expression] = maxMatches.toSeq.map(_ => Literal(false))
+
+  override def writer(columns: JoinColumns, settings: JoinSettings, memory: RowMemory): GroupWriter =
+    new OneGroupWriter(this, columns, settings, memory)
+
+  override def change(columns: JoinColumns): GroupChange = new OneGroupChange(this)
+
+  /** Of the matches of a left row, the first one that comes out and how many do. */
+  def chosen(leftTime: Long, matches: Matches): (Int, Int) = {
+    import matches.{count, first, rows}
+    val one = if (count == 0) -1 else policy.choose(count, leftTime, i => rows.time(first + i))
+    if (one >= 0) (first + one, 1) else (first, matches.matched - leftOut(matches))
+  }
+
+  /** How many matches the cap leaves out. */
+  def leftOut(matches: Matches): Int =
+    if (policy == MatchPolicy.All) Math.max(0, matches.matched - bound.most) else 0
+}
+
+/** The matches of a left row: `count` of the candidates, from position `first` on.
+  *
+  * @param matched how many there are, with those that the policy would never choose
+  */
+private[tailrace] final case class Matches(rows: Candidates, first: Int, count: Int, matched: Int)
+
+private[label] object Matches {
+  def of(merge: SortedMerge): Matches =
+    Matches(merge.candidates, merge.candidates.first, merge.candidates.count, merge.matched)
+}

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tailrace import _convert, _jvm
+from tailrace import _convert
 from tailrace._example_parts import Features, Label, Sample, rate, start
+from tailrace._example_plan import IMPRESSIONS, planned
 from tailrace.attribution import Attribution, text_of
-from tailrace.errors import TailraceJoinError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from tailrace.options import ColumnOrName, Duration, Key, Match, OnLate
-
-_IMPRESSIONS = "impressions"
+    from tailrace.options import ColumnOrName, Duration, Emit, Key, Match, OnLate
 
 
 def examples(
@@ -63,7 +61,7 @@ def examples(
     Source:
         `io.tailrace.examples` in the jar.
     """
-    _convert.frame(impressions, _IMPRESSIONS)
+    _convert.frame(impressions, IMPRESSIONS)
     columns = _convert.Columns("tailrace.examples", impressions)
     options = (
         columns.named(time=time)
@@ -83,6 +81,7 @@ class Examples:
     _labels: tuple[Label, ...] = field(default=())
     _features: tuple[Features, ...] = field(default=())
     _sample: Sample | None = None
+    _horizons: tuple[str, ...] = field(default=())
 
     def label(
         self,
@@ -185,6 +184,36 @@ class Examples:
         one = Features(name, frame, self._on if on is None else on, options)
         return replace(self, _features=(*self._features, one))
 
+    def horizons(self, *horizons: Duration, emit: Emit = "all") -> Examples:
+        """Gives several versions of each example, from the one state that holds it.
+
+        A version comes out when the watermark reaches the impression's time plus a horizon, with the events
+        that have happened up to there and have come. The final one comes out when the longest of the labels'
+        windows has closed: it is the example without horizons. The sample is asked for each version.
+
+        Args:
+            horizons: durations that ascend, up to the longest `after` of a label.
+            emit: which versions come out. "all". "changes": the first and the final one, and those between in
+                which a label's column differs from the version before. "late_positives": the first one, and
+                each in which a label that was empty has events. "defer": the first and the final one.
+
+        Returns:
+            A definition whose examples have three more columns behind those of labels: `horizon`, string
+            ("10 minutes"); `final`, boolean; `changed`, boolean: whether a label's column differs from the
+            version before, null in the first one. A label with `attribution` has no `before` then. The
+            progress counts final versions; with "late_positives", all.
+
+        Raises:
+            TypeError: an argument has a wrong Python type, or the examples have horizons already.
+        """
+        if self._horizons:
+            raise TypeError("The examples have horizons already: give all of them in one call.")
+        if not horizons:
+            raise TypeError("`horizons` takes durations such as '10 minutes': give one at least.")
+        ends = _convert.several_durations(horizons, "horizons")
+        options = self._options | _convert.texts(emit=emit)
+        return replace(self, _horizons=tuple(ends), _options=options)
+
     def sample(self, rates: Mapping[str, float], *, seed: int, weight: str = "weight") -> Examples:
         """Keeps a share of the examples.
 
@@ -221,7 +250,7 @@ class Examples:
                 DataFrame isn't a stream.
             TailraceSessionError: the session lacks the jar or the extension.
         """
-        return self._planned(streaming=True)
+        return planned(self, streaming=True)
 
     def batch(self, **frames: DataFrame) -> DataFrame:
         """The same examples of batch DataFrames, for instance of last month's log.
@@ -238,57 +267,25 @@ class Examples:
             TypeError: a name is none of the definition's.
         """
         named: list[Label | Features] = [*self._labels, *self._features]
-        unknown = set(frames) - {_IMPRESSIONS, *(one.name for one in named)}
+        unknown = set(frames) - {IMPRESSIONS, *(one.name for one in named)}
         if unknown:
-            known = ", ".join(f"`{name}`" for name in (_IMPRESSIONS, *(one.name for one in named)))
+            known = ", ".join(f"`{name}`" for name in (IMPRESSIONS, *(one.name for one in named)))
             raise TypeError(f"The examples have no `{min(unknown)}`. They have {known}.")
         for name, frame in frames.items():
             _convert.frame(frame, name)
         made: Examples = replace(
             self,
-            _impressions=frames.get(_IMPRESSIONS, self._impressions),
+            _impressions=frames.get(IMPRESSIONS, self._impressions),
             _labels=tuple(replace(one, frame=frames.get(one.name, one.frame)) for one in self._labels),
             _features=tuple(replace(one, frame=frames.get(one.name, one.frame)) for one in self._features),
         )
-        return made._planned(streaming=False)
-
-    def _planned(self, *, streaming: bool) -> DataFrame:
-        named: list[Label | Features] = [*self._labels, *self._features]
-        for name, frame in [(_IMPRESSIONS, self._impressions), *((one.name, one.frame) for one in named)]:
-            if frame.isStreaming != streaming:
-                raise TailraceJoinError(_WRONG_KIND[streaming].format(name))
-        sample = self._sample or Sample({}, {})
-        return _jvm.plan(
-            "examples",
-            self._impressions,
-            [one.frame for one in self._labels],
-            *self._keys(self._labels),
-            [one.since for one in self._labels],
-            [one.options for one in self._labels],
-            [one.frame for one in self._features],
-            *self._keys(self._features),
-            [one.options for one in self._features],
-            [text for predicate, rate in sample.rates.items() for text in (predicate, repr(rate))],
-            self._options | sample.options,
-        )
+        return planned(made, streaming=False)
 
     def _new(self, name: str) -> str:
         """The name of a label or of features. `batch` knows DataFrames by it."""
         if _convert.text(name, "name") in (
-            _IMPRESSIONS,
+            IMPRESSIONS,
             *(one.name for one in self._labels + self._features),
         ):
             raise TypeError(f"The examples have `{name}` already.")
         return name
-
-    def _keys(self, of: Sequence[Label | Features]) -> tuple[list[list[str]], list[list[str]]]:
-        """The key columns of the impressions, and those of each other side."""
-        left = _convert.Columns("tailrace.examples", self._impressions)
-        pairs = [_convert.keys(one.on, left, _convert.Columns("tailrace.examples", one.frame)) for one in of]
-        return [lefts for lefts, _ in pairs], [rights for _, rights in pairs]
-
-
-_WRONG_KIND = {
-    True: "`{}` is a batch DataFrame, and stream() joins streams: call batch().",
-    False: "`{0}` is a stream, and batch() joins batch DataFrames: call stream(), or batch({0}=...).",
-}

@@ -26,6 +26,7 @@ private[api] trait PythonExampleCalls {
       featuresRight: java.util.List[java.util.List[String]],
       ofFeatures: java.util.List[java.util.Map[String, String]],
       sampled: java.util.List[String],
+      horizons: java.util.List[String],
       options: java.util.Map[String, String]
   ): DataFrame = {
     val chosen = new Chosen("tailrace.examples", options)
@@ -55,7 +56,15 @@ private[api] trait PythonExampleCalls {
     }
     Tailrace.examples(
       impressions,
-      ExampleOptions(chosen("time"), chosen("on_late"), chosen.get("release_every"), sample, chosen("name")),
+      ExampleOptions(
+        chosen("time"),
+        chosen("on_late"),
+        chosen.get("release_every"),
+        sample,
+        chosen("name"),
+        horizons.asScala.toSeq,
+        chosen.get("emit").getOrElse("all")
+      ),
       values
     )(found: _*)
   }

@@ -1,27 +1,20 @@
 package io.tailrace.examples
 
 import org.apache.spark.sql.functions._
+import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame}
 
 import io.tailrace.common.{Mark, Policy, ProgressName}
-import io.tailrace.plan.Columns.named
+import io.tailrace.label.{Emit, Horizons}
+import io.tailrace.plan.Columns
 
 /** What a micro-batch's examples were, in `observedMetrics` of the query's progress. */
 private[tailrace] object ExampleCounts {
 
   val Schema: StructType = new StructType()
     .add("rows", LongType)
-    .add(
-      "labels",
-      ArrayType(
-        new StructType()
-          .add("label", StringType)
-          .add("matched", LongType)
-          .add("events", LongType)
-          .add("truncated", LongType)
-      )
-    )
+    .add("labels", ArrayType(LabelCounts.Schema))
     .add("sample", ArrayType(new StructType().add("predicate", StringType).add("dropped", LongType)))
 
   def name(options: ExampleOptions): String =
@@ -29,7 +22,7 @@ private[tailrace] object ExampleCounts {
 
   /** Whether a row is a late one that comes out by itself. */
   def isMarked(options: ExampleOptions): Column =
-    if (options.onLate == Policy.Mark.name) named(Mark.Column).isNotNull else lit(false)
+    if (options.onLate == Policy.Mark.name) Columns.named(Mark.Column).isNotNull else lit(false)
 
   /** Counts the examples as they pass.
     *
@@ -41,19 +34,19 @@ private[tailrace] object ExampleCounts {
       labels: Seq[ExampleLabel],
       dropped: Seq[(String, Column)]
   ): DataFrame = {
-    val isExample = !isMarked(options)
-    val ofLabels = labels.map { label =>
-      // Null before the label's `since`.
-      val events = when(isExample, greatest(coalesce(size(named(label.name)), lit(0)), lit(0))).otherwise(0)
-      val truncated =
-        label.maxMatches.fold(lit(0L))(_ => count_if(isExample && named(s"${label.name}_truncated")))
-      struct(
-        lit(label.name).as("label"),
-        count_if(events > 0).as("matched"),
-        coalesce(sum(events), lit(0L)).as("events"),
-        truncated.as("truncated")
-      )
-    }
+    val notMarked = if (options.onLate == Policy.Mark.name) !isMarked(options) else lit(true)
+    // An example is counted once. With "late_positives", not each has a final version that comes out.
+    val isOnce = options.horizons.nonEmpty && options.emit != Emit.LatePositives.name
+    val isExample = if (isOnce) notMarked && Columns.named(Horizons.Final) else notMarked
+    def named(columns: Seq[Column]) = columns.map(SparkPlans.expression)
+    val ofLabels = LabelCounts(
+      labels.map(_.name),
+      SparkPlans.expression(isExample),
+      named(labels.map(label => Columns.named(label.name))),
+      named(labels.map { label =>
+        label.maxMatches.fold(lit(false))(_ => Columns.named(LabelRule.truncated(label.name)))
+      })
+    )
     val ofSample = dropped.map { case (predicate, isDropped) =>
       struct(lit(predicate).as("predicate"), count_if(isDropped).as("dropped"))
     }
@@ -61,7 +54,7 @@ private[tailrace] object ExampleCounts {
     examples.observe(
       name(options),
       count_if(isExample).as("rows"),
-      array(ofLabels: _*).as("labels"),
+      SparkPlans.column(ofLabels.toAggregateExpression()).as("labels"),
       sample.cast(Schema("sample").dataType).as("sample")
     )
   }

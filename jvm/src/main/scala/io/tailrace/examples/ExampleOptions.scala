@@ -4,7 +4,7 @@ import org.apache.spark.sql.Column
 
 import io.tailrace.asof.AsOfOptions
 import io.tailrace.common.{Arguments, Policy}
-import io.tailrace.label.JoinOptions
+import io.tailrace.label.{Emit, JoinOptions}
 
 /** The arguments of [[io.tailrace.api.Tailrace.examples]] that hold for all labels. Names and defaults are
   * those of Python.
@@ -13,13 +13,17 @@ import io.tailrace.label.JoinOptions
   * @param onLate       "drop" or "mark", as in [[io.tailrace.label.JoinOptions]]
   * @param releaseEvery how long the row of an impression may wait for others when its last window has closed
   * @param name         of the counts in the query's progress
+  * @param horizons     when versions of an example come out, and which, as in [[io.tailrace.label.JoinOptions]];
+  *                     the final one comes out when the longest of the labels' windows has closed
   */
 final case class ExampleOptions(
     time: String,
     onLate: String = "drop",
     releaseEvery: Option[String] = None,
     sample: Option[ExampleSample] = None,
-    name: String = ExampleOptions.Name
+    name: String = ExampleOptions.Name,
+    horizons: Seq[String] = Nil,
+    emit: String = Emit.All.name
 )
 
 /** A label: a stream of events, and which of them an impression gets.

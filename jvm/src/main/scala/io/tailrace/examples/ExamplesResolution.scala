@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.tailrace.SparkPlans
 
+import io.tailrace.common.Durations
 import io.tailrace.join.JoinCheckpoint.OfExamples
 import io.tailrace.join.JoinSides
 import io.tailrace.label.{JoinOptions, JoinResolution, LabelJoin}
@@ -105,6 +106,14 @@ private[tailrace] final class ExamplesResolution(
       common: Seq[Attribute],
       options: ExampleOptions
   ): LogicalPlan = {
+    if (options.horizons.nonEmpty)
+      // A later impression may have a share of an event: who has which is known behind the label's own window only.
+      found.find(one => one.isAttributed && one.window.before > 0).foreach { one =>
+        throw one.label
+          .alone(options)
+          .arguments
+          .invalid("before", Durations.words(one.window.before), "0, with `attribution` and `horizons`")
+      }
     val windows = found.map(_.joinWindow)
     val all = JoinOptions(
       leftTime = options.time,
@@ -116,6 +125,8 @@ private[tailrace] final class ExamplesResolution(
       // Of the impressions that share a late event, some may have come out without it.
       lateLabels = Option.when(found.exists(_.isAttributed))(false),
       releaseEvery = options.releaseEvery,
+      horizons = options.horizons,
+      emit = options.emit,
       call = ExampleOptions.arguments.call
     )
     val bound = found.map(one => s"$OfExamples${one.label.name}" -> one.bound(common)) ++

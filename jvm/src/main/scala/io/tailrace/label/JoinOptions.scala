@@ -208,8 +208,10 @@ private[tailrace] final class JoinResolution(
       group.foreach(a => leftColumns.checkAdded(a.name, another))
       (version ++ marks).foreach { a =>
         checkAdded(leftColumns)(a)
-        if (sameName(into, a.name))
-          throw options.arguments.invalid("into", into, s"a name other than ${a.name}")
+        group.find(one => sameName(one.name, a.name)).foreach { one =>
+          val argument = if (one.name == into) "into" else "name"
+          throw options.arguments.invalid(argument, one.name, s"a name other than ${a.name}")
+        }
       }
       group ++ version ++ marks
     } else {

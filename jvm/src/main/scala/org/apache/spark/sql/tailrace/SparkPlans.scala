@@ -7,7 +7,11 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Alias, Cast, EvalMode, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.classic.{ColumnNodeToExpressionConverter, Dataset => ClassicDataset}
+import org.apache.spark.sql.classic.{
+  ColumnNodeToExpressionConverter,
+  Dataset => ClassicDataset,
+  ExpressionUtils
+}
 import org.apache.spark.sql.execution.streaming.state.StateStoreCoordinatorRef
 import org.apache.spark.sql.execution.{QueryExecution, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
@@ -67,6 +71,8 @@ object SparkPlans {
     case bytes: Array[Byte] => HexFormat.of.formatHex(bytes)
     case value => String.valueOf(value)
   }
+
+  def column(of: Expression): Column = ExpressionUtils.column(of)
 
   def expression(literal: Column): Expression =
     ColumnNodeToExpressionConverter(literal.node) match {

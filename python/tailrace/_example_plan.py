@@ -1,0 +1,57 @@
+"""Plans a definition of `tailrace.examples`."""
+
+# A definition's fields are its own and this module's.
+# ruff: noqa: SLF001
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tailrace import _convert, _jvm
+from tailrace._example_parts import Features, Label, Sample
+from tailrace.errors import TailraceJoinError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from tailrace.examples import Examples
+
+IMPRESSIONS = "impressions"
+
+_WRONG_KIND = {
+    True: "`{}` is a batch DataFrame, and stream() joins streams: call batch().",
+    False: "`{0}` is a stream, and batch() joins batch DataFrames: call stream(), or batch({0}=...).",
+}
+
+
+def planned(of: Examples, *, streaming: bool) -> DataFrame:
+    """The examples as a DataFrame; TailraceJoinError if a DataFrame of theirs is of the other kind."""
+    named: list[Label | Features] = [*of._labels, *of._features]
+    for name, frame in [(IMPRESSIONS, of._impressions), *((one.name, one.frame) for one in named)]:
+        if frame.isStreaming != streaming:
+            raise TailraceJoinError(_WRONG_KIND[streaming].format(name))
+    sample = of._sample or Sample({}, {})
+    return _jvm.plan(
+        "examples",
+        of._impressions,
+        [one.frame for one in of._labels],
+        *_keys(of, of._labels),
+        [one.since for one in of._labels],
+        [one.options for one in of._labels],
+        [one.frame for one in of._features],
+        *_keys(of, of._features),
+        [one.options for one in of._features],
+        [text for predicate, rate in sample.rates.items() for text in (predicate, repr(rate))],
+        list(of._horizons),
+        of._options | sample.options,
+    )
+
+
+def _keys(of: Examples, sides: Sequence[Label | Features]) -> tuple[list[list[str]], list[list[str]]]:
+    """The key columns of the impressions, and those of each other side."""
+    left = _convert.Columns("tailrace.examples", of._impressions)
+    pairs = [_convert.keys(one.on, left, _convert.Columns("tailrace.examples", one.frame)) for one in sides]
+    return [lefts for lefts, _ in pairs], [rights for _, rights in pairs]

@@ -31,6 +31,7 @@ _CHECKED = ("examples-3", "tailrace-3-joins", "spark-format-4-3-joins")
 _BARS = (
     ("examples-3", "spark-format-4-3-joins", 15),
     ("examples-3", "tailrace-3-joins", 2),
+    ("examples-3-horizons", "examples-3", 0.6),
     ("examples-3-sampled", "examples-3-filtered", 1.3),
     ("examples-1", "join-1", 0.98),
 )

@@ -37,6 +37,11 @@ def examples(left: DataFrame, labels: Sequence[DataFrame]) -> DataFrame:
     return _defined(left, labels).stream()
 
 
+def versions(left: DataFrame, labels: Sequence[DataFrame]) -> DataFrame:
+    """A version at the end of each window."""
+    return _defined(left, labels).horizons(*WINDOWS).stream()
+
+
 def sampled(left: DataFrame, labels: Sequence[DataFrame]) -> DataFrame:
     """One row in ten of them."""
     return _defined(left, labels).sample({"true": _RATE}, seed=_SEED).stream()
@@ -80,6 +85,7 @@ def spark_joins(left: DataFrame, labels: Sequence[DataFrame]) -> DataFrame:
 
 LABEL_QUERIES: Mapping[str, LabelQuery] = {
     "examples-3": examples,
+    "examples-3-horizons": versions,
     "examples-3-sampled": sampled,
     "examples-3-filtered": filtered,
     "examples-1": lambda left, labels: examples(left, labels[:1]),

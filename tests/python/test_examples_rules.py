@@ -89,6 +89,45 @@ def test_a_stream_has_the_sample_of_a_batch_job(spark: SparkSession, stream_test
     assert matched == 3
 
 
+def test_a_sample_of_all_rows_is_taken_before_they_are_stored(
+    spark: SparkSession, stream_test: StreamTest
+) -> None:
+    served, clicked = (stream_test.source(SCHEMA) for _ in range(2))
+    rows = [(i, i % 7, i % 50) for i in range(200)]
+
+    def define(impressions: DataFrame, clicks: DataFrame, **label: Any) -> tailrace.Examples:  # noqa: ANN401
+        made = examples(impressions).label("click", clicks, time="at", after="60 seconds", **label)
+        return made.sample({"true": 0.25, "size(click) = 0": 0.5}, seed=3)
+
+    frames = [source.frame.withWatermark("at", "1 second") for source in (served, clicked)]
+    with stream_test.query(define(*frames).stream()) as query:
+        served.add(*((i, user, at(s)) for i, user, s in rows))
+        clicked.add((1, 1, at(20)))
+        query.run()
+        (progress,) = (p for p in query.progresses() if p["numInputRows"])
+        told = progress["observedMetrics"]["tailrace.examples.arriving"]["sample"]
+        stored = progress["stateOperators"][0]["numRowsTotal"]
+        served.add((-1, 9, FAR))
+        clicked.add((-1, 9, FAR))
+        query.run()
+        streamed = {row["id"]: row["weight"] for row in query.rows()}
+    clicks = frame(spark, (1, 1, 20))
+    batch = {r["id"]: r["weight"] for r in define(frame(spark, *rows), clicks).batch().collect()}
+    assert streamed == batch
+    assert 20 < len(batch) < 80
+    # The click is stored, too.
+    assert stored == len(batch) + 1
+    assert told == [{"predicate": "true", "dropped": len(rows) - len(batch)}]
+    # Impressions that have a share of an event are stored, whether they come out or not.
+    shared = define(frame(spark, *rows), clicks, attribution=tailrace.linear()).batch()
+    assert {r["id"]: r["weight"] for r in shared.collect()} == batch
+    whole = examples(frame(spark, *rows)).label(
+        "click", clicks, time="at", after="60 seconds", attribution=tailrace.linear()
+    )
+    shares = {r["id"]: r["click"] for r in whole.batch().collect()}
+    assert all(r["click"] == shares[r["id"]] for r in shared.collect())
+
+
 @pytest.mark.parametrize("predicate", ["size(click) = 0", "profile.id > 20"])
 def test_features_are_those_of_the_impressions_time(
     spark: SparkSession, stream_test: StreamTest, predicate: str

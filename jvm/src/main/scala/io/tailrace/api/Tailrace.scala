@@ -71,14 +71,15 @@ object Tailrace extends StateCommands {
       options: ExampleOptions,
       features: Seq[(Dataset[_], ExampleFeatures)] = Nil
   )(labels: (Dataset[_], ExampleLabel)*): DataFrame = {
-    val joined = planned(impressions) { (plan, same) =>
+    val finish = new Finish(options, labels.map(_._2), features.map(_._2))
+    val joined = planned(finish.arriving(impressions, labels.map(_._1))) { (plan, same) =>
       new ExamplesResolution(plan, labels.map { case (of, label) => GivenLabel.of(of, label) }, same)
         .resolve(options)
     }
     def withFeatures(frame: DataFrame) = features.foldLeft(frame) { case (rows, (of, one)) =>
       asOf(rows, of, one.on, one.asOf(options))
     }
-    new Finish(options, labels.map(_._2), features.map(_._2)).of(joined)(withFeatures)
+    finish.of(joined)(withFeatures)
   }
 
   /** Gives each left row the newest right row of its key at or before left time - `delay`, and not older than

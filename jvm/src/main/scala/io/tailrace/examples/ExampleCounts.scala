@@ -47,15 +47,23 @@ private[tailrace] object ExampleCounts {
         label.maxMatches.fold(lit(false))(_ => Columns.named(LabelRule.truncated(label.name)))
       })
     )
-    val ofSample = dropped.map { case (predicate, isDropped) =>
-      struct(lit(predicate).as("predicate"), count_if(isDropped).as("dropped"))
-    }
-    val sample = if (ofSample.isEmpty) typedLit(Seq.empty[(String, Long)]) else array(ofSample: _*)
     examples.observe(
       name(options),
       count_if(isExample).as("rows"),
       SparkPlans.column(ofLabels.toAggregateExpression()).as("labels"),
-      sample.cast(Schema("sample").dataType).as("sample")
+      ofSample(dropped)
     )
+  }
+
+  /** Counts the impressions that the sample leaves out before they are stored, under a name of their own. */
+  def arriving(impressions: DataFrame, options: ExampleOptions, dropped: (String, Column)): DataFrame =
+    impressions.observe(s"${name(options)}.arriving", ofSample(Seq(dropped)))
+
+  private def ofSample(dropped: Seq[(String, Column)]): Column = {
+    val counts = dropped.map { case (predicate, isDropped) =>
+      struct(lit(predicate).as("predicate"), count_if(isDropped).as("dropped"))
+    }
+    val all = if (counts.isEmpty) typedLit(Seq.empty[(String, Long)]) else array(counts: _*)
+    all.cast(Schema("sample").dataType).as("sample")
   }
 }

@@ -1,9 +1,9 @@
 package io.tailrace.examples
 
-import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.functions.expr
 import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.{DataFrame, Dataset}
 
 /** What is done with the joined rows: they are counted, sampled, and get their features.
   *
@@ -20,6 +20,15 @@ private[tailrace] final class Finish(
 
   def of(joined: DataFrame)(withFeatures: DataFrame => DataFrame): DataFrame =
     if (needsFeatures) sampled(withFeatures(joined)) else withFeatures(sampled(joined))
+
+  /** The impressions that are joined at all.
+    *
+    * @param frames of the labels
+    */
+  def arriving(impressions: Dataset[_], frames: Seq[Dataset[_]]): Dataset[_] =
+    options.sample.fold[Dataset[_]](impressions)(
+      new Sampling(_, options, labels).ofArriving(impressions, frames)
+    )
 
   private def sampled(rows: DataFrame): DataFrame =
     options.sample.fold(ExampleCounts.add(rows, options, labels, Nil)) { sample =>

@@ -2,13 +2,14 @@ package io.tailrace.examples
 
 import java.util.Locale
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, CurrentDate, CurrentTimestampLike}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, CurrentDate, CurrentTimestampLike, Literal}
 import org.apache.spark.sql.catalyst.plans.logical.Project
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types._
-import org.apache.spark.sql.{Column, DataFrame}
+import org.apache.spark.sql.{Column, DataFrame, Dataset}
 
+import io.tailrace.common.Policy
 import io.tailrace.plan.Columns
 import io.tailrace.plan.Columns.named
 
@@ -51,6 +52,44 @@ private[tailrace] final class Sampling(
       .drop(Place, Rate, Chosen)
   }
 
+  /** Leaves out impressions before they are stored, where the labels can't change that: the first predicate is `true`.
+    * Those that stay are asked once more, with the same answer.
+    *
+    * @param frames of the labels
+    */
+  def ofArriving(impressions: Dataset[_], frames: Seq[Dataset[_]]): Dataset[_] =
+    sample.rates.headOption match {
+      case Some((predicate, rate)) if isAlways(predicate) && !isNeeded && hasSameKeys(impressions, frames) =>
+        val all = impressions.toDF()
+        val chosen = all.withColumn(Chosen, share(all) < rate)
+        ExampleCounts
+          .arriving(chosen, options, predicate -> !named(Chosen))
+          .filter(named(Chosen))
+          .drop(Chosen)
+      case _ => impressions
+    }
+
+  private def isAlways(predicate: String): Boolean =
+    SparkPlans.expression(expr(predicate)) == Literal.TrueLiteral
+
+  /** Whether each impression is: late ones come out marked, and a touch has a share of what others have. */
+  private def isNeeded: Boolean =
+    options.onLate == Policy.Mark.name || labels.exists(_.attribution.nonEmpty)
+
+  /** Whether the keys of an impression are the same values when it comes out: a label may widen their types. */
+  private def hasSameKeys(impressions: Dataset[_], frames: Seq[Dataset[_]]): Boolean =
+    labels.zip(frames).forall { case (label, frame) =>
+      label.on.forall { case (left, right) =>
+        val types = Seq(typeOf(impressions, left), typeOf(frame, right))
+        types.forall(_.size == 1) && types.head == types.last
+      }
+    } && typeOf(impressions, options.time).size == 1
+
+  private def typeOf(frame: Dataset[_], column: String): Seq[DataType] = {
+    val sameName = SparkPlans.session(frame).sessionState.conf.resolver
+    SparkPlans.analyzed(frame).output.filter(a => sameName(a.name, column)).map(a => hashed(a.dataType))
+  }
+
   /** A number of [0, 1): the 53 bits that a double holds. */
   private def share(examples: DataFrame): Column = {
     val hash = xxhash64(((keys(examples).map(wide) :+ named(options.time)) :+ lit(sample.seed)): _*)
@@ -69,10 +108,12 @@ private[tailrace] final class Sampling(
   }
 
   /** Equal numbers of two types are hashed as one: a label may have widened the key. */
-  private def wide(key: Attribute): Column = key.dataType match {
-    case ByteType | ShortType | IntegerType => named(key.name).cast(LongType)
-    case FloatType => named(key.name).cast(DoubleType)
-    case _ => named(key.name)
+  private def wide(key: Attribute): Column = named(key.name).cast(hashed(key.dataType))
+
+  private def hashed(key: DataType): DataType = key match {
+    case ByteType | ShortType | IntegerType => LongType
+    case FloatType => DoubleType
+    case other => other
   }
 
   private def isCondition(examples: DataFrame, predicate: String): Boolean =

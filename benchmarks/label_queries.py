@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import tailrace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from pyspark.sql import DataFrame
 
     # The left stream and those of the labels to the frame that is run.
     LabelQuery = Callable[[DataFrame, Sequence[DataFrame]], DataFrame]
@@ -83,6 +83,16 @@ def spark_joins(left: DataFrame, labels: Sequence[DataFrame]) -> DataFrame:
     return frame
 
 
+def floor(left: DataFrame, labels: Sequence[DataFrame]) -> DataFrame:
+    """What one operator does besides joining: both sides are read, and shuffled by key."""
+    columns = ["key", "ts", "id", "value"]
+    sides = [left.select(*(F.col(f"l_{name}").alias(name) for name in columns))]
+    for i, label in enumerate(labels):
+        sides.append(label.select(*(F.col(f"r{i}_{name}").alias(name) for name in columns)))
+    shuffled = [side.repartition(2, "key") for side in (sides[0], reduce(DataFrame.union, sides[1:]))]
+    return reduce(DataFrame.union, shuffled)
+
+
 LABEL_QUERIES: Mapping[str, LabelQuery] = {
     "examples-3": examples,
     "examples-3-horizons": versions,
@@ -94,6 +104,7 @@ LABEL_QUERIES: Mapping[str, LabelQuery] = {
     ),
     "tailrace-3-joins": tailrace_joins,
     "spark-format-4-3-joins": spark_joins,
+    "floor-3": floor,
 }
 
 

@@ -155,7 +155,7 @@ def main() -> int:
     text = report.text(header, runs, columns, agreed)
     bars = [_bar(runs, *bar) for bar in _BARS if {bar[0], bar[1]} <= set(engines)]
     legend = (
-        f"{'':<50}{'speed':>12}{'by CPU':>12}{'checkpoint':>12}{'written':>12}{'CPU - floor':>12}{'bar':>8}"
+        f"{'':<50}{'speed':>12}{'by CPU':>12}{'checkpoint':>12}{'written':>12}{'less floor':>12}{'bar':>8}"
     )
     table, raw, numbers = text.partition("\nraw numbers")
     text = "\n".join([table, legend, *bars, ""]) + raw + numbers

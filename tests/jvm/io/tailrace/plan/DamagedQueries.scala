@@ -12,7 +12,9 @@ import org.apache.spark.sql.streaming.DataStreamWriter
 import org.apache.spark.sql.{DataFrame, Row}
 
 import io.tailrace.api.Tailrace
+import io.tailrace.asof.AsOfOptions
 import io.tailrace.common.TailraceConf
+import io.tailrace.examples.{ExampleLabel, ExampleOptions}
 import io.tailrace.label.JoinOptions
 import io.tailrace.recursion.RecursionOptions
 import io.tailrace.replay.ReplayOptions
@@ -106,6 +108,33 @@ private[plan] object DamagedQueries {
     )
   }
 
+  /** The examples of each row come out twice, and the second label is shared by the rows of a key. */
+  private def examples(served: DataFrame, logs: DataFrame): DataFrame = {
+    val events = logs.selectExpr("id", "host AS from", "at AS logged").withWatermark("logged", "40 seconds")
+    def label(name: String) = ExampleLabel(name, "logged", Seq("id" -> "id"), "1 second")
+    Tailrace.examples(
+      served.withWatermark("at", "40 seconds"),
+      ExampleOptions("at", horizons = Seq("200 milliseconds"))
+    )(
+      events -> label("logs"),
+      events -> label("shared").copy(where = Some("from <> 'host-1'"), attribution = Some("linear"))
+    )
+  }
+
+  private def newest(served: DataFrame, logs: DataFrame): DataFrame =
+    Tailrace.asOf(
+      logs.withWatermark("at", "40 seconds"),
+      served.selectExpr("id", "host AS server", "at AS seen").withWatermark("seen", "40 seconds"),
+      Seq("id" -> "id"),
+      AsOfOptions("at", "seen")
+    )
+
+  /** Those that 0.1.0 doesn't have. */
+  val added: Seq[DamagedQuery] = Seq(
+    DamagedQuery("training examples", schedule, rest, 6)(examples),
+    DamagedQuery("as-of join", schedule, rest, 6, Seq(format(2)))(newest)
+  )
+
   val all: Seq[DamagedQuery] = Seq(
     DamagedQuery("label join", schedule, rest, 6, Seq(format(1)))(joined(join)),
     DamagedQuery("label join, format 2", schedule, rest, 6, Seq(format(2), ownFiles))(
@@ -137,7 +166,7 @@ private[plan] object DamagedQueries {
       }
     },
     DamagedQuery("windows", schedule, rest, 6)((_, logs) => waiting(logs))
-  ) ++ rescaled
+  ) ++ rescaled ++ added
 
   /** The queries of the golden checkpoints: each operator that keeps something, each shape of the label join.
     */
@@ -159,7 +188,7 @@ private[plan] object DamagedQueries {
       )
     }
     joins ++ besides ++ all.filterNot(query =>
-      query.name.startsWith("label join") || rescaled.contains(query)
+      query.name.startsWith("label join") || (rescaled ++ added).contains(query)
     )
   }
 

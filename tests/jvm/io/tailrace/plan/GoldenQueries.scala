@@ -42,7 +42,8 @@ private[tailrace] object GoldenQueries {
     ) :+ SyncedByColumns
 
   /** Those that 0.1.0 doesn't have. */
-  val later: Seq[GoldenQuery] = DamagedQueries.rescaled.map(new DiesInBatch(_)) :+ OtherColumns
+  val later: Seq[GoldenQuery] =
+    (DamagedQueries.rescaled ++ DamagedQueries.added).map(new DiesInBatch(_)) :+ OtherColumns
 
   private type Query = (DataFrame, DataFrame) => DataFrame
 

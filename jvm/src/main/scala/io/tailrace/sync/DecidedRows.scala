@@ -7,13 +7,13 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 
 import io.tailrace.common.{Mark, MarkedRows, Policy, StepwiseRows}
 import io.tailrace.join.JoinColumns
-import io.tailrace.state.{KeyDecoder, RowLayout}
+import io.tailrace.state.{KeyDecoder, OrderedRows, RowLayout}
 
 /** Gives the released left rows, each with its right row or with nulls. Marked duplicates follow it. */
 private[sync] final class DecidedRows(
     columns: JoinColumns,
     settings: SyncSettings,
-    released: ReleasedRows,
+    released: OrderedRows,
     right: RightRows,
     newWriter: => SyncWriter,
     metric: String => SQLMetric

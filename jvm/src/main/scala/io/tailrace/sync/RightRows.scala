@@ -20,7 +20,7 @@ private[sync] final class RightRows(
   private val range = new JoinRange(settings)
 
   /** Moves the right rows that the left row joins into [[found]]. The first left row of a key reads them. */
-  def take(left: ReleasedRows): Unit = {
+  def take(left: OrderedRows): Unit = {
     val base = left.base
     val at = left.at
     range.around(RowLayout.time(base, at))

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.tailrace.join.{JoinInput, JoinMetrics, StoredJoinContext, StoredJoinTask}
-import io.tailrace.state.{KeptMemory, RowBuffer, RunCursor, SortedRows, StoreKind}
+import io.tailrace.state.{KeptMemory, OrderedRows, RowBuffer, RunCursor, SortedRows, StoreKind}
 
 /** The layout of a partition's rows in files.
   *
@@ -59,7 +59,7 @@ private[sync] final class SyncJoinTask(
   private val expiry = Math.max(store.operatorTime, SyncRules.rightExpiry(times, settings))
 
   private lazy val writer = new SyncWriter(columns, settings)
-  private val released = new ReleasedRows(store, memory, bufferBytes, () => input.makeRoom())
+  private val released = new OrderedRows(store, memory, bufferBytes, () => input.makeRoom())
   private val input: SyncInput =
     new SyncInput(context, through, joinedThrough, released, writer, () => flush())
   private val heldLeft = new HeldLeft(store, through)
@@ -205,7 +205,7 @@ private[sync] final class SyncInput(
     context: StoredJoinContext,
     through: Long,
     joined: Long,
-    released: ReleasedRows,
+    released: OrderedRows,
     writer: => SyncWriter,
     flush: () => Unit
 ) extends JoinInput(context, flush) {

@@ -1,4 +1,4 @@
-package io.tailrace.sync
+package io.tailrace.state
 
 import scala.util.Random
 
@@ -7,8 +7,8 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.tailrace.state.{RowBuffer, RowLayout}
 import io.tailrace.testkit.{RowFixture, TestRow}
 
-final class ReleasedOrderSuite extends AnyFunSuite with RowFixture {
-  private final class Counting(rows: RowBuffer) extends ReleasedOrder(rows) {
+final class ContentOrderSuite extends AnyFunSuite with RowFixture {
+  private final class Counting(rows: RowBuffer) extends ContentOrder(rows) {
     var comparisons = 0L
 
     override protected def compare(a: Int, b: Int): Int = {
@@ -28,7 +28,7 @@ final class ReleasedOrderSuite extends AnyFunSuite with RowFixture {
       val all = rows(random, random.nextInt(200), 1 + random.nextInt(4), 1 + random.nextInt(6))
       def sorted(rows: Seq[TestRow]): Seq[TestRow] = {
         val buffer = bufferOf(rows)
-        val order = new ReleasedOrder(buffer).sorted
+        val order = new ContentOrder(buffer).sorted
         assert(order.sorted.toSeq == rows.indices)
         order.zip(order.drop(1)).foreach { case (a, b) =>
           val byKey = buffer.compareKeys(a, b)

@@ -1,0 +1,107 @@
+package io.tailrace.state
+
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+/** Rows of a batch by key, time and content. If they are more than fit in memory, they are sorted in parts, in local
+  * files, and merged.
+  */
+private[tailrace] final class OrderedRows(
+    store: TailraceStateStore,
+    memory: RowMemory,
+    bufferBytes: Long,
+    makeRoom: () => Boolean
+) extends AutoCloseable {
+  private val gathered = new FlushingRows(memory, bufferBytes, () => spill(), makeRoom)
+  private val rows = gathered.rows
+  private val parts = new ArrayBuffer[ScratchRun]
+
+  // The position: in memory, or in the files.
+  private val byBytes = new ContentOrder(rows)
+  private var order = new Array[Int](0)
+  private var position = -1
+  private var merged: Option[MergedSections] = None
+  // Of the files: this row, when the files are at the next one.
+  private val copied = new RowBuffer(memory).prepare()
+
+  private var first = true
+  private var last = true
+
+  def append(key: Array[Byte], keyLength: Int, time: Long, seq: Long, value: UnsafeRow): Unit =
+    gathered.append(key, keyLength, time, seq, value)
+
+  /** @param base see [[io.tailrace.state.RowLayout]] */
+  def append(base: AnyRef, at: Long): Unit = gathered.appendRow(base, at)
+
+  /** Bytes of the rows that are in memory. */
+  def bytes: Long = rows.bytes
+
+  /** Writes the rows in memory into a local file. */
+  def spill(): Unit = if (!rows.isEmpty) {
+    val byKey = byBytes.sorted
+    // A run has rows of one key and time in the order of their numbers. Here they are in that of their bytes.
+    byKey.indices.foreach(i => rows.renumber(byKey(i), i.toLong))
+    // This gives one bucket, or two if there are times before the epoch.
+    parts += store.scratch(SortedRows.ofSorted(StoreKind.HeldRight, rows, byKey, Long.MaxValue, 1))
+    rows.clear()
+  }
+
+  /** Does so, and gives all memory back. */
+  def release(): Unit = {
+    spill()
+    rows.release()
+  }
+
+  /** Sorts the rows. All must have been appended. */
+  def start(): Unit =
+    if (parts.isEmpty) order = byBytes.sorted
+    else {
+      spill()
+      merged = Some(
+        new MergedSections(parts.flatMap(_.sections).toSeq, ContentOrder.compare(_, _), from = Long.MinValue)
+      )
+    }
+
+  /** Goes on to the next row. @return false if there is none */
+  def next(): Boolean = {
+    first = last
+    merged match {
+      case Some(files) => nextMerged(files)
+      case None =>
+        position += 1
+        if (position < order.length)
+          last = position + 1 == order.length || byBytes.differs(order(position), order(position + 1))
+        position < order.length
+    }
+  }
+
+  private def nextMerged(files: MergedSections): Boolean = {
+    copied.clear()
+    if (!files.isEmpty) {
+      copied.appendRow(files.head.base, files.head.at)
+      files.drop()
+      last = files.isEmpty || files.head.compareKey(copied.base(0), copied.at(0)) != 0
+    }
+    !copied.isEmpty
+  }
+
+  /** Whether this row is the first one of its key. */
+  def isFirst: Boolean = first
+
+  /** Whether it is the last one of its key. */
+  def isLast: Boolean = last
+
+  /** The position of the row, until the next one: see [[io.tailrace.state.RowLayout]]. */
+  def base: AnyRef = if (!copied.isEmpty) copied.base(0) else rows.base(order(position))
+  def at: Long = if (!copied.isEmpty) copied.at(0) else rows.at(order(position))
+  def keyPrefix: Long = if (!copied.isEmpty) copied.keyPrefix(0) else rows.keyPrefix(order(position))
+
+  override def close(): Unit = {
+    merged.foreach(_.close())
+    parts.foreach(_.close())
+    parts.clear()
+    rows.close()
+    copied.close()
+  }
+}

@@ -17,7 +17,14 @@ final class NewestRowsSuite extends AnyFunSuite with RunFixture with ScalaCheckP
     file.delete()
     val writer = new RunWriter(file)
     val sections =
-      try Compaction.merge(inputs, 0, newest, writer)
+      try
+        Compaction.merge(
+          inputs,
+          0,
+          newest,
+          new GoneMerge(Manifest.empty, Map.empty, Nil, isFull = true),
+          writer
+        )
       finally writer.close()
     val out = opening(file, sections)
     sections.foreach(s => assert(s.keys == out.flatMap(TestRow.all).map(_.key).distinct.size))

@@ -14,7 +14,10 @@ final class StoreKindSuite extends AnyFunSuite {
         (5, "held-left", true),
         (6, "held-right", false),
         (7, "joined-right", true),
-        (8, "right-newest", false)
+        (8, "right-newest", false),
+        (9, "gone-left", true),
+        (10, "gone-right", true),
+        (11, "right-time-sorted", true)
       )
     )
   }

@@ -88,7 +88,7 @@ private final class ErasureRoute(
         // Its row counts where it is whole.
         Option.when(isErasedLeft(row.seq))("")
       case LeftKeySorted => Option.when(isLeft(live, row))(Left)
-      case RightKeySorted | HeldRight | RightNewest =>
+      case RightKeySorted | RightTimeSorted | HeldRight | RightNewest =>
         Option.when(isRight(live, row, keyed))(if (isFirstPart(live, keyed)) Right else "")
       case JoinedIndicator => Option.when(isErasedLeft(row.seq) || isRight(live, row, keyed))(Matches)
       case other => throw new IllegalStateException(s"${other.name} has no rows of a side")

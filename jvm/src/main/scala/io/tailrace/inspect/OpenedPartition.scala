@@ -54,7 +54,7 @@ private[inspect] final class OpenedPartition(
 
   /** Rows up to there have left. A section that is ordered by key still has them. */
   def leftThrough(kind: StoreKind): Long = kind match {
-    case StoreKind.HeldRight => state.manifest.rightExpiredThrough
+    case StoreKind.HeldRight | StoreKind.RightTimeSorted => state.manifest.rightExpiredThrough
     case StoreKind.LeftTimeSorted | StoreKind.LeftKeySorted | StoreKind.HeldLeft =>
       state.manifest.expiredThrough
     case _ => Long.MinValue

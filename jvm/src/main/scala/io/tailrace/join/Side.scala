@@ -10,7 +10,8 @@ private[tailrace] object Side {
   /** The side whose rows are in a store; none if it has no rows of one. */
   def of(kind: StoreKind): Option[String] = kind match {
     case StoreKind.LeftTimeSorted | StoreKind.LeftKeySorted | StoreKind.HeldLeft => Some(Left)
-    case StoreKind.RightKeySorted | StoreKind.HeldRight | StoreKind.RightNewest => Some(Right)
+    case StoreKind.RightKeySorted | StoreKind.RightTimeSorted | StoreKind.HeldRight | StoreKind.RightNewest =>
+      Some(Right)
     case _ => None
   }
 }

@@ -10,9 +10,15 @@ import org.apache.spark.unsafe.types.UTF8String
 
 import io.tailrace.common.StepwiseRows
 
-/** The rows that Spark's state reader sees: each row of the state once, without marks and marked rows. */
-private[state] final class BufferedRows(sections: Seq[LiveSection], expiredThrough: Long)
-    extends StepwiseRows[UnsafeRowPair]
+/** The rows that Spark's state reader sees: each row of the state once, without marks and marked rows.
+  *
+  * @param passedThrough right rows that are sorted by time have been used up to there
+  */
+private[state] final class BufferedRows(
+    sections: Seq[LiveSection],
+    expiredThrough: Long,
+    passedThrough: Long = Long.MinValue
+) extends StepwiseRows[UnsafeRowPair]
     with AutoCloseable {
   private val pending = sections.iterator.filter(_.section.kind.hasRows)
   private var cursor: Option[RunCursor] = None
@@ -41,7 +47,7 @@ private[state] final class BufferedRows(sections: Seq[LiveSection], expiredThrou
       kind = live.section.kind
       gone = goneOf.getOrElseUpdate(kind, GoneRows.of(sections, kind))
     }
-    opened.firstAfter(expiredThrough)
+    opened.firstAfter(if (kind == StoreKind.RightTimeSorted) passedThrough else expiredThrough)
   }
 
   private def rowAt(at: RunCursor): UnsafeRowPair = {

@@ -42,41 +42,27 @@ object Compaction {
     *
     * @param expiredThrough rows of a left-time-sorted store up to this time (microseconds) are left out
     * @param newest         which rows count of stores that keep the newest row of a key
+    * @param gone           which rows don't count, because they are marked
     * @return the sections of the new run; none if all rows have expired: then the file isn't needed
     */
   def merge(
       sections: Seq[LiveSection],
       expiredThrough: Long,
       newest: NewestRows,
+      gone: GoneMerge,
       writer: RunWriter
   ): Seq[Section] = {
     val groups = sections.groupBy(s => (s.section.kind.id, s.section.bucket))
     groups.toSeq.sortBy(_._1).foreach { case ((_, bucket), parts) =>
       val kind = parts.head.section.kind
       writer.begin(kind, bucket)
-      mergeGroup(kind, parts, expiredThrough, newest, writer)
+      val rows = new MergedSections(parts, kind.order, expiredThrough)
+      try if (kind.keepsNewest) newest.write(rows, writer) else gone.write(kind, rows, writer)
+      finally rows.close()
       writer.end()
     }
     if (writer.sections.nonEmpty) writer.finish()
     writer.sections
-  }
-
-  private def mergeGroup(
-      kind: StoreKind,
-      parts: Seq[LiveSection],
-      expiredThrough: Long,
-      newest: NewestRows,
-      writer: RunWriter
-  ): Unit = {
-    val rows = new MergedSections(parts, kind.order, expiredThrough)
-    try
-      if (kind.keepsNewest) newest.write(rows, writer)
-      else
-        while (!rows.isEmpty) {
-          writer.append(rows.head.base, rows.head.at)
-          rows.drop()
-        }
-    finally rows.close()
   }
 }
 
@@ -85,6 +71,7 @@ object Compaction {
   * @param inputs         as they were when their rows were read
   * @param expiredThrough rows up to this time were left out
   * @param newest         which rows were left out where a newer one counts
+  * @param gone           which rows were left out because they are marked
   * @param local          held by the owner of this object
   * @param shapes         how its rows are read
   */
@@ -92,6 +79,7 @@ private[state] final class Compacted(
     inputs: Seq[LiveSection],
     expiredThrough: Long,
     newest: NewestRows,
+    gone: GoneMerge,
     val run: Run,
     val local: LocalRun,
     shapes: RowShapes
@@ -101,13 +89,16 @@ private[state] final class Compacted(
   def replaces(local: LocalRun): Boolean = inputRuns(local.name)
 
   /** Whether a version can use it. Inputs that the version doesn't have must be dead: otherwise rows of a
-    * batch that isn't in the version would come into it. Rows that were left out must have expired too.
+    * batch that isn't in the version would come into it. Rows that were left out must have expired too, or be
+    * marked in the version.
     */
   def fits(state: LoadedState): Boolean = {
     val present = state.sections.iterator.map(sectionId).toSet
-    state.manifest.expiredThrough >= expiredThrough &&
+    state.manifest.expiredThrough >= expiredThrough && gone.fits(state.manifest) &&
     (state.manifest.rightExpiredThrough >= newest.through || !run.sections.exists(_.kind.keepsNewest)) &&
-    inputs.forall(s => present(sectionId(s)) || s.section.maxTime <= state.droppedThrough(s.section.kind)) &&
+    (inputs ++ gone.marks).forall { s =>
+      present(sectionId(s)) || s.section.maxTime <= state.droppedThrough(s.section.kind)
+    } &&
     inputs.exists(s => present(sectionId(s)))
   }
 
@@ -168,8 +159,8 @@ private[state] final class Compactor(
   }
 
   private def dueIn(manifest: Manifest): Seq[Run] = {
-    val newest = NewestRows.due(manifest, fanIn)
-    if (newest.nonEmpty) newest else Compaction.due(manifest.runs, fanIn)
+    val own = NewestRows.due(manifest, fanIn) ++ GoneMerge.due(manifest, fanIn)
+    if (own.nonEmpty) own else Compaction.due(manifest.runs, fanIn)
   }
 
   private def levelOf(merged: Seq[Run]): Int = {
@@ -213,18 +204,24 @@ private[state] final class Compactor(
     local.acquire()
     try {
       val newest = NewestRows.of(state)
+      val gone = GoneMerge.of(state, inputs)
       val writer = new RunWriter(local.file)
       val sections =
-        try Compaction.merge(inputs.map(_.asWritten), state.manifest.expiredThrough, newest, writer)
+        try Compaction.merge(inputs.map(_.asWritten), state.manifest.expiredThrough, newest, gone, writer)
         finally writer.close()
-      if (sections.isEmpty) {
-        local.release()
-        None
-      } else {
+      def compacted(run: Run) =
+        Some(new Compacted(inputs, state.manifest.expiredThrough, newest, gone, run, local, shapes))
+      if (sections.nonEmpty) {
         val written = sections.map(_.copy(schema = inputs.head.section.schema))
         val run = stateLog.upload(local.file, local.name).copy(sections = written, level = level)
         logInfo(s"Compacted ${runsOf(inputs)} runs into ${run.name}, level $level")
-        Some(new Compacted(inputs, state.manifest.expiredThrough, newest, run, local, shapes))
+        compacted(run)
+      } else if (gone.marks.nonEmpty) {
+        // Marked rows leave with their runs, and no time drops these soon. The next version names none of them.
+        compacted(Run(local.name, 0L, 0L, Nil, level))
+      } else {
+        local.release()
+        None
       }
     } catch {
       case e: Throwable =>

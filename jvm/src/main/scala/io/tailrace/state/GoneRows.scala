@@ -7,9 +7,17 @@ import org.roaringbitmap.longlong.Roaring64Bitmap
   */
 final class GoneRows {
   private val seqs = new Roaring64Bitmap
+  // Most stores have no such rows, and each row that is read is asked for.
+  private var any = false
 
-  def add(seq: Long): Unit = seqs.addLong(seq)
-  def contains(seq: Long): Boolean = seqs.contains(seq)
+  def add(seq: Long): Unit = {
+    seqs.addLong(seq)
+    any = true
+  }
+
+  def contains(seq: Long): Boolean = any && seqs.contains(seq)
+
+  def size: Long = seqs.getLongCardinality
 
   /** Bytes of memory. */
   def bytes: Long = seqs.getLongSizeInBytes
@@ -22,9 +30,11 @@ object GoneRows {
     */
   def of(sections: Seq[LiveSection], kind: StoreKind): GoneRows = {
     val gone = new GoneRows
-    sections
-      .filter(_.section.kind.marks.contains(kind))
-      .foreach(_.foreachRow(cursor => gone.add(cursor.seq)))
+    marking(sections, kind).foreach(_.foreachRow(cursor => gone.add(cursor.seq)))
     gone
   }
+
+  /** The sections with the marks of a store. */
+  private[state] def marking(sections: Seq[LiveSection], kind: StoreKind): Seq[LiveSection] =
+    sections.filter(_.section.kind.marks.contains(kind))
 }

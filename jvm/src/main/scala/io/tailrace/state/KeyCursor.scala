@@ -12,7 +12,7 @@ import io.tailrace.common.Errors
   *                     not read    read     not read
   * }}}
   */
-final class KeyCursor(live: LiveSection) extends AutoCloseable {
+final class KeyCursor(val live: LiveSection) extends AutoCloseable {
   import KeyCursor._
 
   private var filters: PageFilters = PageFilters.of(live).orNull

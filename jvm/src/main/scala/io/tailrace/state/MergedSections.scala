@@ -49,6 +49,9 @@ private[tailrace] final class MergedSections(
   /** At the first row that is left, until [[drop]]. Not for an empty merge. */
   def head: RunCursor = first.cursor
 
+  /** The section that this row is in. */
+  def headSection: LiveSection = first.live
+
   /** Goes on to the next row. This one's section is tried first: batches hardly overlap in time. */
   def drop(): Unit = {
     first.dropped += 1

@@ -46,6 +46,10 @@ object StoreKind {
       extends StoreKind(8, "right-newest", RowOrder.Key, true, None, Some(RightNewestPages)) {
     override def keepsNewest: Boolean = true
   }
+  case object GoneLeft extends StoreKind(9, "gone-left", RowOrder.TimeAndSeq, true, Some(LeftKeySorted), None)
+  case object GoneRight
+      extends StoreKind(10, "gone-right", RowOrder.TimeAndSeq, true, Some(RightKeySorted), None)
+  case object RightTimeSorted extends StoreKind(11, "right-time-sorted", RowOrder.Time, true, None, None)
 
   // Not stores, but parts of runs that belong to the sections of one: no manifest names them.
   case object LeftKeyPages extends StoreKind(66, "left-key-pages", RowOrder.Key, false, None, None)
@@ -61,7 +65,10 @@ object StoreKind {
       HeldLeft,
       HeldRight,
       JoinedRight,
-      RightNewest
+      RightNewest,
+      GoneLeft,
+      GoneRight,
+      RightTimeSorted
     )
   private val byName = all.map(k => k.name -> k).toMap
 

@@ -251,7 +251,7 @@ final class TailraceStateStore private[state] (
     StateStoreCheckpointInfo(id.partitionId, version + 1, checkpointId, baseCheckpointId)
 
   override def iterator(colFamilyName: String): StateStoreIterator[UnsafeRowPair] = {
-    val rows = new BufferedRows(sections, expired)
+    val rows = new BufferedRows(sections, expired, ownTime)
     new StateStoreIterator(rows, () => rows.close())
   }
 

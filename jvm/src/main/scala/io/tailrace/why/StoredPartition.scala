@@ -48,7 +48,7 @@ private[why] final class StoredPartition(
   /** Rows of a kind up to this time wait no more. They may be there, until their whole section is dropped. */
   private def leftThrough(kind: StoreKind): Long = {
     val left = kind match {
-      case StoreKind.HeldRight => manifest.rightExpiredThrough
+      case StoreKind.HeldRight | StoreKind.RightTimeSorted => manifest.rightExpiredThrough
       case _ if StoredRow.isLeft(kind) => manifest.expiredThrough
       case _ => Long.MinValue
     }

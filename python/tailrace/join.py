@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from tailrace.options import ColumnOrName, Duration, Emit, How, Key, Match, OnLate
+    from tailrace.options import ColumnOrName, Duration, Emit, How, Key, Match, OnLate, Release
 
 
 def join(
@@ -33,6 +33,8 @@ def join(
     early: Duration | None = None,
     horizons: Sequence[Duration] | None = None,
     emit: Emit = "all",
+    release: Release = "closed",
+    exactly_one: bool = False,
     hot: Sequence[object] | None = None,
     hot_parts: int = 8,
 ) -> DataFrame:
@@ -98,6 +100,18 @@ def join(
         emit: which versions come out. "all". "changes": the first and the final one, and those between
             whose group isn't that of the version before. "late_positives": the first one, and then the one
             that has a match when those before it had none. "defer": the first and the final one.
+        release: with match="first" and `before` zero, when a left row comes out. "closed": when its window
+            has closed. "decided": as soon as the watermark has passed its first match, because no earlier one
+            can come; it leaves the state then. Right rows leave when the watermark passes them. A left row
+            without a match comes out when its window has closed. The rows are the same, but that a late label
+            finds only left rows that are still there. A left row with a null key comes out at once. A
+            checkpoint is bound to it. In batch DataFrames it changes nothing.
+        exactly_one: with how="inner", your word that a left row has at most one match, and that a right row
+            is the match of at most one left row: an id, say. Both rows leave the state as soon as they have
+            been paired, not at the end of the window. Where the data breaks it, each right row takes the
+            earliest left row of its window that is free; left rows that come in a later micro-batch than
+            their right rows take the earliest of these. Matches that are left out, and rows that leave
+            without a partner, are counted: `matchesLeftOut`, `unpairedRows`. A checkpoint is bound to it.
         hot: keys with so many left rows that one task would be busy with each of them: values of the key
             column, or tuples with a value for each of several. Their left rows are split over `hot_parts`
             partitions, and their right rows are kept in each of these. A checkpoint is bound to both. What
@@ -140,11 +154,11 @@ def join(
         | _convert.durations(before=before, after=after)
         | _convert.texts(how=how, into=into, match=match, on_late=on_late)
         | _convert.counts(**_convert.given(max_matches=max_matches))
-        | _convert.flags(**_convert.given(late_labels=late_labels))
+        | _convert.flags(exactly_one=exactly_one, **_convert.given(late_labels=late_labels))
         | _convert.durations(**_convert.given(release_every=release_every))
         | _convert.counts(hot_parts=hot_parts)
     )
-    options |= _convert.texts(emit=emit) | _convert.durations(**_convert.given(early=early))
+    options |= _convert.texts(emit=emit, release=release) | _convert.durations(**_convert.given(early=early))
     keys = [] if hot is None else _convert.values(hot, "hot")
     ends = [] if horizons is None else _convert.several_durations(horizons, "horizons")
     return _jvm.plan("join", left, right, on_left, on_right, keys, ends, options)

@@ -41,6 +41,7 @@ Share: TypeAlias = str | float | Decimal
 
 How: TypeAlias = Literal["left", "leftouter", "left_outer", "inner"]
 Match: TypeAlias = Literal["all", "first", "last", "nearest"]
+Release: TypeAlias = Literal["closed", "decided"]
 Emit: TypeAlias = Literal["all", "changes", "late_positives", "defer"]
 Mode: TypeAlias = Literal["auto", "fixpoint", "feedback"]
 

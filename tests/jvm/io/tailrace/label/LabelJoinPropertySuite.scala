@@ -24,7 +24,9 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
     maxMatches = s.maxMatches,
     onLate = if (s.marksLate) "mark" else "drop",
     lateLabels = s.lateLabels,
-    releaseEvery = Option.when(s.grouped)("batch")
+    releaseEvery = Option.when(s.grouped)("batch"),
+    release = if (s.decided) "decided" else "closed",
+    exactlyOne = s.exactlyOne
   )
 
   private def oracleOf(s: Scenario, delays: (Long, Long)): JoinOracle =
@@ -36,7 +38,9 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
       s.maxMatches,
       s.marksLate,
       delays,
-      s.lateLabels.getOrElse(true)
+      s.lateLabels.getOrElse(true),
+      s.exactlyOne,
+      s.decided
     )
 
   /** Runs the join and the oracle side by side. `compare` gets the rows of both after each batch. */
@@ -82,6 +86,28 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
       forAll(scenarios(grouped), minSuccessful(PosInt.ensuringValid(count)))(streamed)
     }
 
+  for ((count, tags) <- Campaign.sizes(3, 20))
+    test(s"exactly_one gives the pairs of the oracle, where the data keeps it: $count scenarios", tags: _*) {
+      forAll(scenarios(grouped = false), minSuccessful(PosInt.ensuringValid(count))) { s =>
+        streamed(s.withUniqueKeys.copy(exactlyOne = true))
+      }
+    }
+
+  for ((count, tags) <- Campaign.sizes(3, 30))
+    test(s"exactly_one gives the pairs of the oracle, where the data breaks it: $count scenarios", tags: _*) {
+      // If the rows of a key don't fit in memory, it pairs others.
+      forAll(scenarios(grouped = false), minSuccessful(PosInt.ensuringValid(count))) { s =>
+        streamed(s.copy(exactlyOne = true, bufferBytes = 1 << 20))
+      }
+    }
+
+  private def decided(s: Scenario): Scenario = s.copy(matching = "first", before = 0, decided = true)
+
+  for ((count, tags) <- Campaign.sizes(3, 30))
+    test(s"decided rows come out in the batches of the oracle: $count scenarios", tags: _*) {
+      forAll(scenarios(grouped = true), minSuccessful(PosInt.ensuringValid(count)))(s => streamed(decided(s)))
+    }
+
   for ((count, tags) <- Campaign.sizes(2, 20))
     test(s"rows that leave in steps are the rows that leave one by one: $count scenarios", tags: _*) {
       val steps = Gen.oneOf(None, Some("3 seconds"), Some("20 seconds"))
@@ -105,6 +131,13 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
       forAll(scenarios(grouped = true), Gen.oneOf(true, false), minSuccessful(PosInt.ensuringValid(count)))(
         batched _
       )
+    }
+
+  for ((count, tags) <- Campaign.sizes(6, 40))
+    test(s"batch DataFrames pair the rows that a stream pairs in a batch: $count scenarios", tags: _*) {
+      forAll(scenarios(grouped = false), minSuccessful(PosInt.ensuringValid(count))) { s =>
+        batched(s.copy(exactlyOne = true), grouped = false)
+      }
     }
 
   private def batched(scenario: Scenario, grouped: Boolean): Assertion = {
@@ -147,8 +180,21 @@ object LabelJoinPropertySuite {
       strategy: String,
       formatVersion: Int,
       batches: Seq[(Seq[Served], Seq[Engaged])],
-      restarts: Set[Int]
-  )
+      restarts: Set[Int],
+      exactlyOne: Boolean = false,
+      decided: Boolean = false
+  ) {
+
+    /** With unique keys: each of them has at most one left and one right row. */
+    def withUniqueKeys: Scenario = {
+      val (served, engaged) = (Iterator.from(0), Iterator.from(0))
+      copy(batches = batches.map { case (left, right) =>
+        left.map(l => l.copy(k = s"key ${served.next()}")) -> right.map(r =>
+          r.copy(k = s"key ${engaged.next()}")
+        )
+      })
+    }
+  }
 
   // "" is the least key: it sorts beside null keys.
   private val key = Gen.frequency(

@@ -16,6 +16,8 @@ import scala.collection.mutable.ArrayBuffer
   *
   * @param delays     of the left and the right watermark, in milliseconds
   * @param lateLabels whether late right rows are taken
+  * @param exactlyOne whether paired rows are gone
+  * @param decided    whether a left row comes out when the watermark has passed its first match
   */
 final class JoinOracle(
     before: Long,
@@ -25,7 +27,9 @@ final class JoinOracle(
     maxMatches: Option[Int] = None,
     marksLate: Boolean = false,
     delays: (Long, Long) = (0L, 0L),
-    lateLabels: Boolean = true
+    lateLabels: Boolean = true,
+    exactlyOne: Boolean = false,
+    decided: Boolean = false
 ) {
   private val lefts = new ArrayBuffer[Served]
   private val rights = new ArrayBuffer[Engaged]
@@ -79,10 +83,13 @@ final class JoinOracle(
       rights ++= takenR
       waiting ++= inTime
       val (expired, rest) =
-        waiting.toSeq.partition(l => watermarkMs > 0 && Times.microsOf(l.t) + after <= watermarkMs * 1000)
+        waiting.toSeq.partition(l => isClosed(l) || decided && isDecided(l))
       waiting.clear()
       waiting ++= rest
       out ++= expired.map(group)
+    } else if (exactlyOne) {
+      val pairs = oneToOne(inTime, takenR)
+      out ++= pairs.map { case (l, r) => Emitted(l.k, Some(l.id), Seq(r.rid), None) }
     } else {
       val pairs = (for (l <- inTime; r <- rights ++ takenR if matches(l, r)) yield (l, r)) ++
         (for (l <- lefts if isOpen(l); r <- takenR if matches(l, r)) yield (l, r))
@@ -92,6 +99,39 @@ final class JoinOracle(
     }
     advance(served.map(_.t), engaged.map(_.rt))
     Emitted.sorted(out)
+  }
+
+  private def isClosed(l: Served): Boolean =
+    watermarkMs > 0 && Times.microsOf(l.t) + after <= watermarkMs * 1000
+
+  private def isDecided(l: Served): Boolean = l.k == null ||
+    rights.exists(r => matches(l, r) && watermarkMs > 0 && Times.microsOf(r.rt) <= watermarkMs * 1000)
+
+  /** New left rows take earlier right rows first, then new right rows take left rows, each the earliest that is free. */
+  private def oneToOne(served: Seq[Served], engaged: Seq[Engaged]): Seq[(Served, Engaged)] = {
+    val pairs = new ArrayBuffer[(Served, Engaged)]
+    def free[T <: AnyRef](rows: ArrayBuffer[T], row: T): Unit = rows.remove(rows.indexWhere(_ eq row)): Unit
+    val news = ArrayBuffer.from(served.sortWith(servedBefore))
+    news.toSeq.foreach { l =>
+      val found = rights.toSeq.filter(matches(l, _)).sortWith(goesBefore)
+      found.headOption.foreach { r =>
+        pairs += l -> r
+        free(rights, r)
+        free(news, l)
+      }
+    }
+    lefts ++= news
+    val come = ArrayBuffer.from(engaged.sortWith(goesBefore))
+    come.toSeq.foreach { r =>
+      val found = lefts.toSeq.filter(l => isOpen(l) && matches(l, r)).sortWith(servedBefore)
+      found.headOption.foreach { l =>
+        pairs += l -> r
+        free(lefts, l)
+        free(come, r)
+      }
+    }
+    rights ++= come
+    pairs.toSeq
   }
 
   private def matches(l: Served, r: Engaged): Boolean = {
@@ -113,9 +153,12 @@ final class JoinOracle(
   }
 
   /** By time, then by the bytes of the row, in which a number stands with its lowest byte first. */
-  private def goesBefore(a: Engaged, b: Engaged): Boolean =
-    if (a.rt != b.rt) a.rt.before(b.rt)
-    else Integer.compareUnsigned(Integer.reverseBytes(a.rid), Integer.reverseBytes(b.rid)) < 0
+  private def goesBefore(a: Engaged, b: Engaged): Boolean = goesBefore(a.rt, a.rid, b.rt, b.rid)
+  private def servedBefore(a: Served, b: Served): Boolean = goesBefore(a.t, a.id, b.t, b.id)
+
+  private def goesBefore(a: Timestamp, aId: Int, b: Timestamp, bId: Int): Boolean =
+    if (a != b) a.before(b)
+    else Integer.compareUnsigned(Integer.reverseBytes(aId), Integer.reverseBytes(bId)) < 0
 
   private def advance(leftTimes: Seq[Timestamp], rightTimes: Seq[Timestamp]): Unit = {
     // Spark takes a null time for the epoch here.

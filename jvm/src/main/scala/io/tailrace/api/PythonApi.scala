@@ -65,6 +65,8 @@ object PythonApi extends PythonStateCalls with PythonReportCalls with PythonExam
         horizons = horizons.asScala.toSeq,
         emit = chosen("emit"),
         early = chosen.get("early"),
+        release = chosen("release"),
+        exactlyOne = chosen("exactly_one").toBoolean,
         hot = hot.asScala.toSeq.map(_.asScala.toSeq),
         hotParts = chosen.int("hot_parts").get
       )

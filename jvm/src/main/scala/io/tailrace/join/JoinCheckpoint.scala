@@ -113,6 +113,7 @@ object JoinCheckpoint {
   val Delay = "delay"
   val MaxAge = "max_age"
   val LateLabels = "late_labels"
+  val Release = "release"
 
   /** What the names of the settings of examples begin with: the sample's seed, and each label's. */
   val OfExamples = "examples: "

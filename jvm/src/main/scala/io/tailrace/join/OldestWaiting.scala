@@ -19,12 +19,16 @@ private[tailrace] final class OldestWaiting extends Serializable {
   def oldest: Option[(Long, Int)] =
     now.collect { case (partition, Some(time)) => time -> partition }.minOption
 
-  def tell(store: TailraceStateStore): Unit = told.add(store.id.partitionId -> of(store))
+  /** @param kind of the store with the left rows */
+  def tell(store: TailraceStateStore, kind: StoreKind = StoreKind.LeftTimeSorted): Unit =
+    told.add(store.id.partitionId -> of(store, kind))
 
-  /** The state knows the oldest row of each section, but not which rows up to the expiry have come out. */
-  private def of(store: TailraceStateStore): Option[Long] =
+  /** The state knows the oldest row of each section, but not which rows up to the expiry have come out, nor which rows
+    * have gone one by one.
+    */
+  private def of(store: TailraceStateStore, kind: StoreKind): Option[Long] =
     store
-      .sectionsOf(StoreKind.LeftTimeSorted)
+      .sectionsOf(kind)
       .map(_.section)
       .filter(_.liveRows > 0)
       .map(section => Math.max(section.minTime, store.expiredThrough + 1))

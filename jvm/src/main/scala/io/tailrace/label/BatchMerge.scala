@@ -44,6 +44,9 @@ private[label] final class BatchMerge(
   // The matches of the current left row end before `until`. Those before `position` have come out.
   private var position = 0
   private var until = 0
+  // With exactly_one, the right rows of the key that are taken: those before `takenTime`, and so many at that time.
+  private var takenTime = Long.MinValue
+  private var takenThen = 0
   private val versions =
     settings.horizons.map(new BatchVersions(_, settings.form.change(columns), candidates))
   // The right rows of the key, if a window of them has no room in memory.
@@ -72,10 +75,31 @@ private[label] final class BatchMerge(
   private def hasPair: Boolean = !settings.isGrouped && (position < until || onDisk.exists(_.hasMatch))
 
   private def nextPair(): InternalRow = onDisk match {
-    case Some(disk) => pairs.write(left.head, disk.next(element))
+    case Some(disk) =>
+      val pair = pairs.write(left.head, disk.next(element))
+      if (settings.exactlyOne) disk.endMatches()
+      pair
     case None =>
       position += 1
+      if (settings.exactlyOne) take()
       pairs.write(left.head, candidates.pointTo(element, position - 1))
+  }
+
+  /** The left row has the match before `position`, and no other. */
+  private def take(): Unit = {
+    val time = candidates.time(position - 1)
+    takenThen = if (time == takenTime) takenThen + 1 else 1
+    takenTime = time
+    until = position
+  }
+
+  /** Left rows come by time, so what is before the last row that was taken is too early for this one. */
+  private def skipTaken(): Unit = {
+    while (position < until && candidates.time(position) < takenTime) position += 1
+    // The rows of one time come into a window together.
+    val begin = position
+    while (position < until && position < begin + takenThen && candidates.time(position) == takenTime)
+      position += 1
   }
 
   /** The group of another left row, or null if its versions follow. One without a time has no horizon. */
@@ -117,6 +141,7 @@ private[label] final class BatchMerge(
     if (!started || left.compareKey(key) != 0) {
       started = true
       key = left.copyKey()
+      takenTime = Long.MinValue
       closeDisk()
       while (right.hasHead && (!right.canMatch || right.compareKey(key) < 0)) right.dropHead()
       matches.start(rows)
@@ -131,10 +156,14 @@ private[label] final class BatchMerge(
       matches.slideTo(left.time, lower, upper)
       position = candidates.first
       until = position + candidates.count
+      if (settings.exactlyOne) skipTaken()
     } catch {
       case e: RowMemoryExhausted =>
         if (settings.isGrouped) throw tooLarge(e)
-        onDisk = Some(KeyOnDisk.of(candidates, rows, memory))
+        // With exactly_one, those that are taken are too early.
+        val from = if (settings.exactlyOne) takenTime else Long.MinValue
+        onDisk = Some(KeyOnDisk.of(candidates, rows, memory, settings.exactlyOne))
+        if (from > Long.MinValue) onDisk.get.skip(from, takenThen)
         position = 0
         until = 0
     }
@@ -154,17 +183,30 @@ private[label] final class BatchMerge(
 /** The right rows of one key in a local file, by time, for a join of batch DataFrames whose windows have no
   * room in memory. Each left row reads its window.
   */
-private final class KeyOnDisk private (directory: File, local: LocalRun, section: Section)
-    extends AutoCloseable {
+private final class KeyOnDisk private (
+    directory: File,
+    local: LocalRun,
+    section: Section,
+    forwardOnly: Boolean
+) extends AutoCloseable {
   private val cursor = new LiveSection(local, section).cursor()
   private var upper = 0L
   private var matching = false
+  private var isBegun = false
 
   /** Moves to the matches of the next left row. */
   def slideTo(lower: Long, to: Long): Unit = {
     upper = to
     matching = true
-    cursor.seekTime(lower)
+    if (!forwardOnly || !isBegun) cursor.seekTime(lower)
+    else while (cursor.isValid && cursor.time < lower) cursor.next()
+    isBegun = true
+  }
+
+  /** Leaves out the rows before a time, and so many of that time. */
+  def skip(time: Long, count: Int): Unit = {
+    slideTo(time, time)
+    (0 until count).foreach(_ => if (hasMatch) cursor.next())
   }
 
   /** The left row matches nothing. */
@@ -195,8 +237,9 @@ private object KeyOnDisk {
 
   /** @param first the rows that are in memory already, which are released
     * @param rest  all other rows, in the order of time, none before the first ones
+    * @param forwardOnly whether each row is read once
     */
-  def of(first: Candidates, rest: KeyedRows, memory: RowMemory): KeyOnDisk = {
+  def of(first: Candidates, rest: KeyedRows, memory: RowMemory, forwardOnly: Boolean): KeyOnDisk = {
     val directory = SparkState.localDirectory("tailrace-key")
     val local = new LocalRun("key", new File(directory, "key.run"))
     local.acquire()
@@ -207,7 +250,7 @@ private object KeyOnDisk {
         write(first, rest, memory, writer)
         writer.end()
         writer.finish()
-        new KeyOnDisk(directory, local, writer.sections.head)
+        new KeyOnDisk(directory, local, writer.sections.head, forwardOnly)
       } finally writer.close()
     } catch {
       case e: Throwable =>

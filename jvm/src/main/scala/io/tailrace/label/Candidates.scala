@@ -4,7 +4,7 @@ import java.util.Arrays
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-import io.tailrace.state.{RowBuffer, RowMemory}
+import io.tailrace.state.{LiveSection, RowBuffer, RowMemory}
 
 /** The right rows of one key that its left rows may match, in the order of time. Rows of one time are in
   * the order of their content, because a shuffle brings them in another order each time.
@@ -16,6 +16,7 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
   private val rows = new RowBuffer(memory)
   private lazy val aside = new RowBuffer(memory)
   private var ranked = new Array[Int](64)
+  private var sections = new Array[LiveSection](0)
   private var inOrder = true
   private var latest = Long.MinValue
   private var begin = 0
@@ -43,6 +44,13 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
 
   /** Adds a copy of a row of a run. */
   def add(base: AnyRef, at: Long): Unit = added(rows.appendWithoutKey(base, at))
+
+  /** Does so, and remembers the section that it comes from. Such rows are all settled at once. */
+  def addOf(live: LiveSection, base: AnyRef, at: Long): Unit = {
+    if (sections.length <= rows.size) sections = Arrays.copyOf(sections, Math.max(64, rows.size * 2))
+    sections(rows.size) = live
+    add(base, at)
+  }
 
   /** Adds a row without a key. */
   def add(time: Long, base: AnyRef, offset: Long, length: Int): Unit =
@@ -115,6 +123,9 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
 
   def time(position: Int): Long = rows.time(ranked(position))
   def seq(position: Int): Long = rows.seq(ranked(position))
+
+  /** The section of a row that was added with it. */
+  def section(position: Int): LiveSection = sections(ranked(position))
 
   /** The row's place: see [[io.tailrace.state.RowLayout]]. */
   def at(position: Int): Long = rows.at(ranked(position))

@@ -80,7 +80,10 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
     keepAll(new ArrivalMatches(newKeys.toSeq, earlierRight, -before, after, context), probesAreLeft = true)
     val lefts = earlierKeys ++ newKeys
     keepAll(new ArrivalMatches(newRight.toSeq, lefts, -after, before, context), probesAreLeft = false)
-    matchesOfGrowth(earlierKeys, earlierRight).foreach(keepAll(_, probesAreLeft = true))
+    growth.foreach { was =>
+      val more = new ArrivalMatches(earlierKeys, earlierRight, was.after + 1, after, context)
+      keepAll(more, probesAreLeft = true)
+    }
     flushFound()
   }
 

@@ -32,6 +32,10 @@ import io.tailrace.plan.{Columns, OwnColumns}
   *                   and `changed`
   * @param emit       with horizons, which versions come out: "all", "changes", "late_positives" or "defer"
   * @param early      the one horizon before `after`
+  * @param release    "closed", or with match = "first" "decided": a left row comes out when its window has closed, or as
+  *                   soon as its first match is certain
+  * @param exactlyOne with "inner", whether a left row has one match at the most, and a right row too: both leave the
+  *                   state when they have been paired
   * @param hot        keys with so many left rows that each is the work of several tasks: a value for each key
   *                   column
   * @param hotParts   over how many partitions such a key is split, 2 to 1,024; each keeps its right rows
@@ -52,6 +56,8 @@ final case class JoinOptions(
     horizons: Seq[String] = Nil,
     emit: String = Emit.All.name,
     early: Option[String] = None,
+    release: String = Release.Closed.name,
+    exactlyOne: Boolean = false,
     hot: Seq[Seq[Any]] = Nil,
     hotParts: Int = 8,
     call: String = "tailrace.join"
@@ -71,9 +77,17 @@ final case class JoinOptions(
       maxMatches.foreach(n => throw JoinErrors.optionConflict("max_matches", n.toString))
       if (into != Into) throw JoinErrors.optionConflict("into", into)
       releaseEvery.foreach(text => throw JoinErrors.optionConflict("release_every", text))
-    }
+      // Each part of a hot key has all of its right rows.
+      if (exactlyOne && hot.nonEmpty)
+        throw arguments.invalid(
+          "exactly_one",
+          "True",
+          "without `hot`, whose keys have more than one left row"
+        )
+    } else if (exactlyOne)
+      throw arguments.invalid("exactly_one", "True", s"with how='${JoinOutput.Pairs.name}'")
     val window = JoinWindow(arguments.duration("before", before), arguments.duration("after", after))
-    val release = releaseEvery.map {
+    val steps = releaseEvery.map {
       case ReleaseSteps.Batch => ReleaseSteps.EachBatch
       case text =>
         ReleaseSteps(arguments.duration("release_every", text, or = s"'${ReleaseSteps.Batch}', or "))
@@ -83,10 +97,12 @@ final case class JoinOptions(
       output,
       one,
       marksLate,
-      release = release,
+      release = steps,
       hot = HotKeys.text(this),
       lateLabels = lateLabels,
-      horizons = versions(output, window)
+      horizons = versions(output, window),
+      exactlyOne = exactlyOne,
+      decided = isDecided(output, one.policy, window)
     )
   }
 
@@ -95,6 +111,20 @@ final case class JoinOptions(
     val policy = arguments.choice("match", `match`, MatchPolicy.values)
     maxMatches.foreach(n => arguments.number("max_matches", n.toLong, least = 1))
     OneGroup(policy, maxMatches)
+  }
+
+  /** Right rows from before a left row would have to be kept for those to come, and versions come out by times. */
+  private def isDecided(output: JoinOutput, policy: MatchPolicy, window: JoinWindow): Boolean = {
+    val isDecided = arguments.choice("release", release, Release.values) == Release.Decided
+    if (isDecided) {
+      if (output == JoinOutput.Pairs) throw JoinErrors.optionConflict("release", release)
+      if (policy != MatchPolicy.First)
+        throw arguments.needs("release", release, s"match='${MatchPolicy.First.name}'")
+      if (window.before > 0) throw arguments.needs("release", release, "before='0 seconds'")
+      if (horizons.nonEmpty || early.nonEmpty)
+        throw arguments.invalid("release", release, "'closed' with `horizons` or `early`")
+    }
+    isDecided
   }
 
   /** Of a row's versions that come out, no earlier one is looked for than those that can. */

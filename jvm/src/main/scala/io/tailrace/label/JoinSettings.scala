@@ -16,6 +16,20 @@ object JoinOutput {
   val values: Seq[JoinOutput] = Seq(Grouped, Pairs)
 }
 
+/** When left rows come out. */
+sealed abstract class Release(val name: String) extends Choice
+
+object Release {
+
+  /** When their windows have closed. */
+  case object Closed extends Release("closed")
+
+  /** As soon as their groups can't change any more. */
+  case object Decided extends Release("decided")
+
+  val values: Seq[Release] = Seq(Closed, Decided)
+}
+
 /** The settings of a join, without its columns.
   *
   * @param form       what comes out of the matches of a left row
@@ -28,6 +42,8 @@ object JoinOutput {
   * @param lateLabels whether right rows behind the watermark are taken as long as a left row may match them; none: as
   *                   the checkpoint has it, or that they are
   * @param horizons   when versions of a left row come out; none: it comes out once
+  * @param exactlyOne with pairs: see [[OneToOne]]
+  * @param decided    whether a left row comes out as soon as its first match is certain, not when its window closes
   */
 final case class JoinSettings(
     window: JoinWindow,
@@ -39,7 +55,9 @@ final case class JoinSettings(
     hot: Option[String] = None,
     alsoBound: Map[String, String] = Map.empty,
     lateLabels: Option[Boolean] = None,
-    horizons: Option[Horizons] = None
+    horizons: Option[Horizons] = None,
+    exactlyOne: Boolean = false,
+    decided: Boolean = false
 ) {
   def isGrouped: Boolean = output == JoinOutput.Grouped
 
@@ -49,7 +67,7 @@ final case class JoinSettings(
   def lateLabelsWiden: Boolean = !isGrouped && window.before > 0
 
   /** Else when the left row expires. */
-  def matchesOnArrival: Boolean = !isGrouped || strategy == MatchStrategy.Eager
+  def matchesOnArrival: Boolean = !isGrouped || strategy != MatchStrategy.Lazy
 
   /** The settings in `explain`, by the names of the arguments. */
   def text: String = {
@@ -58,8 +76,10 @@ final case class JoinSettings(
     val late = lateLabels.fold("")(taken => s", late_labels=$taken")
     val versions =
       horizons.fold("")(h => s", horizons=[${h.words.mkString(", ")}], emit=${h.emit.name}")
+    val when = if (decided) s", release=${Release.Decided.name}" else ""
+    val one = if (exactlyOne) ", exactly_one=true" else ""
     s"how=${output.name}, before=${Durations.text(window.before)}, after=${Durations.text(window.after)}, " +
-      s"${form.text}, on_late=$onLate$late$versions$steps${hot.fold("")(keys => s", hot=[$keys]")}"
+      s"${form.text}, on_late=$onLate$late$one$versions$when$steps${hot.fold("")(keys => s", hot=[$keys]")}"
   }
 
   /** The most that comes out for one left row. All pairs come out. */
@@ -73,6 +93,8 @@ final case class JoinSettings(
   *   lazy      each row once                            watermark - after - before, and a release step
   *   eager     left rows, an index of their keys,       watermark - before
   *             right rows, and each match once
+  *   decided   each row once, and which left rows       watermark
+  *             have gone
   * }}}
   *
   * @param name   in the configuration and in the checkpoint
@@ -88,6 +110,10 @@ object MatchStrategy {
   /** When the later of the two rows arrives. */
   case object Eager extends MatchStrategy("eager", "on arrival")
 
+  /** When the watermark has passed the first match. Only where the user asks for such rows. */
+  case object Decided extends MatchStrategy("decided", "when the first match is certain")
+
+  /** Those that a configuration may name. */
   val values: Seq[MatchStrategy] = Seq(Lazy, Eager)
 }
 

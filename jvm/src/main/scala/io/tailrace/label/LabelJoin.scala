@@ -1,6 +1,6 @@
 package io.tailrace.label
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, Expression, SortOrder}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.tailrace.SparkPlans
@@ -65,6 +65,7 @@ object LabelJoinStrategy extends SparkStrategy {
     */
   private def strategy(settings: JoinSettings): MatchStrategy =
     if (!settings.isGrouped) MatchStrategy.Eager
+    else if (settings.decided) MatchStrategy.Decided
     else if (settings.horizons.nonEmpty) MatchStrategy.Lazy
     else {
       val wish = TailraceConf.JoinStrategy.read(SparkPlans.activeSetting)
@@ -88,6 +89,13 @@ case class LabelJoinBatchExec(
 ) extends BatchJoinExec {
   override def nodeName: String = "TailraceLabelJoinBatch"
   override protected def settingsText: String = settings.text
+
+  /** With exactly_one, the order of left rows decides which of them is paired. */
+  override def requiredChildOrdering: Seq[Seq[SortOrder]] = {
+    val byTime = super.requiredChildOrdering
+    val byContent = Option.when(settings.exactlyOne)(SortOrder(RowBytes(columns.left), Ascending))
+    byTime.updated(0, byTime.head ++ byContent)
+  }
 
   override protected def newMerge: BatchJoinExec.NewMerge = {
     val (taskColumns, taskSettings) = (columns, settings)

@@ -6,7 +6,7 @@ import org.apache.spark.sql.types.{BooleanType, StringType}
 
 import io.tailrace.common.Mark
 import io.tailrace.join.{JoinColumns, JoinInput, JoinMetrics, StoredJoinContext, StoredJoinTask}
-import io.tailrace.state.{LiveSection, RowBuffer}
+import io.tailrace.state.RowBuffer
 
 /** A task of the label join: reads both inputs into the state, then gives the rows that come out of it. */
 abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
@@ -61,11 +61,10 @@ abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings,
     Iterator.empty
   }
 
-  /** The matches of rows of earlier batches that only a window that has grown with this one has; none if it hasn't.
-    * Both sides are key-sorted, and the left one probes.
+  /** The window of the batches before, if it has grown with this one: then rows of earlier batches have matches that
+    * only the longer one has.
     */
-  protected def matchesOfGrowth(left: Seq[LiveSection], right: Seq[LiveSection]): Option[ArrivalMatches] =
-    times.earlier.map(was => new ArrivalMatches(left, right, was.after + 1, window.after, context))
+  protected def growth: Option[JoinWindow] = times.earlier
 
   /** For the next batch: right rows up to there have left. */
   protected def keepWatermark(): Unit =
@@ -125,6 +124,7 @@ private final class LabelInput(
     private val expired = if (settings.isGrouped) store.expiredThrough else Long.MinValue
     private var lateRows = 0L
     private var timelessRows = 0L
+    private var keyless = 0L
 
     override protected def receive(row: UnsafeRow): UnsafeRow =
       if (row.isNullAt(timeOrdinal)) {
@@ -140,17 +140,19 @@ private final class LabelInput(
         } else {
           val keyLength = keys.encode(row)
           // Each left row has a group, with or without a key. A pair needs two keys.
-          if (keyLength > 0 || settings.isGrouped) keep(lefts, keys.bytes, keyLength, time, row)
+          if (keyLength == 0 && settings.decided) keyless += 1
+          else if (keyLength > 0 || settings.isGrouped) keep(lefts, keys.bytes, keyLength, time, row)
           if (keyLength > 0) touch.foreach(of => keep(rights, keys.bytes, keyLength, time, of(row)))
-          null
+          // Nothing can match it.
+          if (keyLength == 0 && settings.decided) timeless(row) else null
         }
       }
 
     override protected def report(): Unit = {
       countLate(LabelMetrics.LateLeftRows, lateRows)
       if (settings.isGrouped) {
-        metric(LabelMetrics.GroupsOut) += timelessRows
-        metric(LabelMetrics.GroupsUnmatched) += timelessRows
+        metric(LabelMetrics.GroupsOut) += timelessRows + keyless
+        metric(LabelMetrics.GroupsUnmatched) += timelessRows + keyless
       }
     }
   }

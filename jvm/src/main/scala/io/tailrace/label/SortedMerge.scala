@@ -25,6 +25,7 @@ import io.tailrace.state._
   * @param most     bytes that a key's matches may take; they never take more than half of the memory
   * @param bound    the most that a probe can choose from
   * @param late     which right rows a probe doesn't get, because they came late; not `inPieces`
+  * @param gone     rows that nobody gets; only `inPieces`
   */
 final class SortedMerge(
     from: Long,
@@ -33,7 +34,8 @@ final class SortedMerge(
     most: Long = Long.MaxValue / 4,
     bound: MatchBound = MatchBound.None,
     inPieces: Boolean = false,
-    late: LateRights = LateRights.None
+    late: LateRights = LateRights.None,
+    gone: Option[GoneRows] = None
 ) extends AutoCloseable {
   import JoinWindow.saturatingAdd
 
@@ -53,6 +55,7 @@ final class SortedMerge(
   private val share = new MemoryShare(memory, most)
   // The rest of the key's rows is still to come, in further pieces.
   private var unfinished = false
+  private var pieces = 0L
   private val window = new MatchWindow(bound, held)
   private var windowed: Option[SectionRows] = None
   // Probes of the key after this time need other rows than those that the window reads.
@@ -127,6 +130,9 @@ final class SortedMerge(
   /** Whether not all rows of the probe's key are held: only those that the probe can choose from. */
   def isWindowed: Boolean = windowed.nonEmpty
 
+  /** Goes up whenever [[candidates]] has other rows than before. */
+  def piece: Long = pieces
+
   /** The row numbers of the probes of this one's key from it on. */
   def restOfKey: Array[Int] = probes.rowsFrom(position, groupEnd)
 
@@ -135,6 +141,7 @@ final class SortedMerge(
     groupEnd = probes.endOfKey(position)
     closeWindow()
     held.clear()
+    pieces += 1
     shown = held
     hiddenThrough = LateRights.All
     if (open > 0 && probes.hasKey(position)) {
@@ -162,6 +169,7 @@ final class SortedMerge(
 
   private def nextPiece(): Unit = {
     held.clear()
+    pieces += 1
     unfinished = !collect(counting = false)
     held.settle()
     position = groupStart - 1
@@ -221,7 +229,8 @@ final class SortedMerge(
               if (counting) tally.count(rows.time, late.hiddenThrough(rows))
               else {
                 if (share.isFull(held.bytes) && held.size > 0) return false
-                held.add(rows.base, rows.at)
+                if (gone.isEmpty) held.add(rows.base, rows.at)
+                else if (!gone.get.contains(rows.seq)) held.addOf(cursor.live, rows.base, rows.at)
                 hiddenThrough = Math.max(hiddenThrough, late.hiddenThrough(rows))
               }
             }

@@ -41,10 +41,16 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
 
   override def boundSettings: Map[String, String] = JoinCheckpoint.settingsOf(columns) ++ Map(
     "how" -> settings.output.name,
-    TailraceConf.JoinStrategy.key -> settings.strategy.name,
+    TailraceConf.JoinStrategy.key -> strategyText,
     JoinCheckpoint.Before -> s"${settings.window.before} microseconds",
     JoinCheckpoint.After -> s"${settings.window.after} microseconds"
-  ) ++ settings.hot.map("hot" -> _) ++ settings.horizons.map("horizons" -> _.text)
+  ) ++ settings.hot.map("hot" -> _) ++ settings.horizons.map("horizons" -> _.text) ++
+    Option.when(settings.exactlyOne)("exactly_one" -> "true") ++
+    Option.when(settings.decided)(JoinCheckpoint.Release -> Release.Decided.name)
+
+  /** What users call `release` isn't told under two names. */
+  private def strategyText: String =
+    if (settings.decided) MatchStrategy.Lazy.name else settings.strategy.name
 
   /** With shorter steps than before, rows that were held back would be behind the watermark of what follows.
     * With longer ones that watermark would go back, and what has left there could come again.
@@ -96,6 +102,8 @@ object LabelMetrics {
   val LabelsOut = "labelsOut"
   val GroupsTruncated = "groupsTruncated"
   val LabelsLeftOut = "labelsLeftOut"
+  val MatchesLeftOut = "matchesLeftOut"
+  val UnpairedRows = "unpairedRows"
   val MatchedOnArrival = "matchedOnArrival"
   val MatchedAtExpiry = "matchedAtExpiry"
 
@@ -110,6 +118,8 @@ object LabelMetrics {
     LabelsOut -> "right rows that came out, in groups or pairs",
     GroupsTruncated -> "groups that max_matches has cut",
     LabelsLeftOut -> "matches that max_matches has left out",
+    MatchesLeftOut -> "matches that exactly_one has left out",
+    UnpairedRows -> "rows that have left without a partner, with exactly_one",
     MatchedOnArrival -> "matches found when the later row arrived",
     MatchedAtExpiry -> "matches found when the left row expired"
   )
@@ -220,12 +230,15 @@ private[tailrace] final class LabelJoinTasks(
       case _ if !settings.isGrouped => new PairedJoinTask(context, settings, times)
       case MatchStrategy.Lazy => new LazyJoinTask(context, settings, times)
       case MatchStrategy.Eager => new EagerJoinTask(context, settings, times)
+      case MatchStrategy.Decided => new DecidedJoinTask(context, settings, times)
     }
 
   override def leftKinds: Seq[StoreKind] = Seq(StoreKind.LeftTimeSorted, StoreKind.LeftKeySorted)
-  override def rightKind: StoreKind = StoreKind.RightKeySorted
+  override def rightKind: StoreKind =
+    if (settings.decided) StoreKind.RightTimeSorted else StoreKind.RightKeySorted
   override def joinedKind: Option[StoreKind] = Some(StoreKind.JoinedIndicator)
 
   override def report(store: TailraceStateStore, metric: String => SQLMetric): Unit =
-    if (settings.isGrouped) waiting.tell(store)
+    if (settings.isGrouped)
+      waiting.tell(store, if (settings.decided) StoreKind.LeftKeySorted else StoreKind.LeftTimeSorted)
 }

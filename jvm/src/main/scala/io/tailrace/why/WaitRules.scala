@@ -78,6 +78,7 @@ private final class LabelRules(join: JoinVersion, watermark: Long) extends WaitR
   )
   private val isGrouped = settings.get("how").contains(JoinOutput.Grouped.name)
   private val isEager = settings.get("spark.tailrace.join.strategy").contains(MatchStrategy.Eager.name)
+  private val isLazy = !isEager && !settings.contains(JoinCheckpoint.Release)
   private val steps = settings.get(JoinCheckpoint.ReleaseEvery).fold(ReleaseSteps.EachBatch)(ReleaseSteps.of)
   private val partitions = join.partitions.size
 
@@ -86,7 +87,7 @@ private final class LabelRules(join: JoinVersion, watermark: Long) extends WaitR
 
   override def goneThrough(side: String, manifest: Manifest): Long =
     if (side == Side.Left) { if (isGrouped) NoWatermark else window.leftExpiry(watermark) }
-    else if (isGrouped && !isEager) window.rightExpiryAtWindowEnd(manifest.expiredThrough)
+    else if (isGrouped && isLazy) window.rightExpiryAtWindowEnd(manifest.expiredThrough)
     else window.rightExpiryOnMatch(watermark)
 
   override def leaves(side: String, time: Long, partition: Int, manifest: Manifest): Option[Long] = Some {
@@ -95,7 +96,7 @@ private final class LabelRules(join: JoinVersion, watermark: Long) extends WaitR
       window.upperBound(if (isGrouped) Math.max(time, due) else time)
     } else {
       val needed = JoinWindow(window.after, window.before).upperBound(time)
-      if (isGrouped && !isEager) window.upperBound(needed) else needed
+      if (isGrouped && isLazy) window.upperBound(needed) else needed
     }
   }
 

@@ -1,0 +1,196 @@
+package io.tailrace.label
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows}
+import io.tailrace.join.{ExpiringRows, StoredJoinContext}
+import io.tailrace.state._
+
+/** The task of `release = "decided"`, with match = "first" and no `before`: a left row comes out, and leaves the state,
+  * as soon as the watermark has passed its first match. Earlier ones can't come any more. A left row without a match
+  * waits for the end of its window.
+  *
+  * {{{
+  *   batch ──> left-key-sorted      left rows, to be found by right rows
+  *         ──> right-time-sorted    right rows, until the watermark passes them
+  *
+  *   watermark passes 12:00 .. 12:05:
+  *     right-time-sorted ── those of 12:00 .. 12:05 ──by key and time──┐
+  *     left-key-sorted  ───────────────────────────────────────────────┴─> the left rows that wait for them: gone-left
+  *   watermark passes left_time + after:
+  *     left-key-sorted ── those that haven't gone ──> without a match
+  * }}}
+  *
+  * A left row is never older than the watermark when it comes, so no right row that is passed is needed again.
+  */
+final class DecidedJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
+    extends LabelJoinTask(context, settings, times) {
+  import StoreKind.{GoneLeft, LeftKeySorted, RightTimeSorted}
+  import context._
+  import times._
+
+  private val earlierLeft = store.sectionsOf(LeftKeySorted).filter(_.section.liveRows > 0)
+  private val earlierRight = store.sectionsOf(RightTimeSorted)
+  private val newLeft = mutable.ArrayBuffer.empty[LiveSection]
+  private val newRight = mutable.ArrayBuffer.empty[LiveSection]
+  private val marks = new GoneMarks(store, Seq(GoneLeft), memory, bufferBytes, bucketWidth)
+  private val gone = marks.gone(LeftKeySorted)
+  private val passed = new OrderedRows(store, memory, bufferBytes, () => false)
+  private val passedOf = mutable.HashMap.empty[LiveSection, Long]
+  private val closedOf = mutable.HashMap.empty[LiveSection, Long]
+  private val group = new Candidates(memory)
+  private lazy val writer = settings.form.writer(columns, settings, memory)
+  private val counts = new GroupCounts(metric)
+  private val leftRow = new UnsafeRow(columns.left.size)
+  private var open: Option[AutoCloseable] = None
+  private var nanos = 0L
+
+  override protected def write(left: RowBuffer, right: RowBuffer): Unit = {
+    val added = store.addRun(bucketWidth, LeftKeySorted -> left, RightTimeSorted -> right)
+    val (lefts, rights) = added.partition(_.section.kind == LeftKeySorted)
+    newLeft ++= lefts
+    newRight ++= rights
+  }
+
+  override protected def joined: Iterator[UnsafeRow] = {
+    val started = System.nanoTime
+    gather(earlierRight, store.operatorTime)
+    gather(newRight.toSeq, Long.MinValue)
+    passed.start()
+    nanos = System.nanoTime - started
+    new Decided ++ new Closed
+  }
+
+  /** Takes the right rows that the watermark has passed since then, and late ones that have come. */
+  private def gather(sections: Seq[LiveSection], from: Long): Unit = {
+    val rows = new ExpiringRows(RightTimeSorted, from, watermark, sections)
+    try
+      while (!rows.isEmpty) {
+        passed.append(rows.base, rows.at)
+        rows.drop()
+      }
+    finally {
+      passedOf ++= rows.taken
+      rows.close()
+    }
+  }
+
+  private def write(left: UnsafeRow, time: Long): UnsafeRow = {
+    val row =
+      try writer.write(left, time, Matches(group, 0, group.size, group.size))
+      catch { case e: RowMemoryExhausted => throw MemoryErrors.groupTooLarge(group.size, group.bytes, e) }
+    counts.add(writer)
+    row
+  }
+
+  /** The left rows that are decided, one a step: right rows come by key and time, so the first one that reaches a left
+    * row is its match.
+    */
+  private final class Decided extends StepwiseRows[UnsafeRow] {
+    private val lefts = earlierLeft ++ newLeft
+    private val probes = new SortedProbes(passed)
+    private val matches =
+      new ArrivalMatches(probes, if (probes.isEmpty) Nil else lefts, -window.after, 0L, context, Some(gone))
+    open = Some(matches)
+    import matches.candidates
+    private var piece = -1L
+    // Candidates before this position are decided, or were closed.
+    private var position = 0
+    private var until = 0
+    private var found = 0L
+
+    override protected def step(): UnsafeRow =
+      if (position < until) {
+        position += 1
+        decide(position - 1)
+      } else if (matches.nextProbe()) {
+        if (piece != matches.piece) position = 0
+        piece = matches.piece
+        position = Math.max(position, candidates.first)
+        until = candidates.first + candidates.count
+        if (position < until) takeProbe()
+        null
+      } else {
+        metric(LabelMetrics.MatchedAtExpiry) += found
+        end()
+        null
+      }
+
+    private def takeProbe(): Unit = {
+      group.clear()
+      group.add(matches.chunk.base(matches.probe), matches.chunk.at(matches.probe))
+    }
+
+    private def decide(left: Int): UnsafeRow = {
+      val time = candidates.time(left)
+      if (time <= closedThrough) null
+      else {
+        found += 1
+        marks.add(candidates.section(left), time, candidates.seq(left))
+        write(candidates.pointTo(leftRow, left), time)
+      }
+    }
+  }
+
+  /** The left rows whose windows have closed without a match, one a step. */
+  private final class Closed extends StepwiseRows[UnsafeRow] {
+    open.foreach(_.close())
+    open = None
+    group.clear()
+    private val from = store.expiredThrough
+    private val sections = store
+      .sectionsOf(LeftKeySorted)
+      .filter(live => from < through && live.section.minTime <= through && live.section.maxTime > from)
+      .iterator
+    private var section: LiveSection = _
+    private var cursor: RunCursor = _
+
+    override protected def step(): UnsafeRow =
+      if (cursor != null && cursor.isValid) {
+        val isOut = cursor.time > from && cursor.time <= through && !gone.contains(cursor.seq)
+        val row = if (isOut) writeClosed() else null
+        if (isOut) closedOf(section) = closedOf.getOrElse(section, 0L) + 1
+        // The row that comes out is a copy.
+        cursor.next()
+        row
+      } else if (sections.hasNext) {
+        open.foreach(_.close())
+        section = sections.next()
+        cursor = section.cursor()
+        open = Some(cursor)
+        cursor.first()
+        null
+      } else {
+        counts.report()
+        end()
+        null
+      }
+
+    private def writeClosed(): UnsafeRow = {
+      val (base, at) = (cursor.base, cursor.at)
+      leftRow.pointTo(base, RowLayout.valueAt(base, at), RowLayout.valueLength(base, at))
+      write(leftRow, cursor.time)
+    }
+  }
+
+  override def expiryNanos: Long = nanos
+
+  override def expire(): Long = {
+    store.markExpired(LeftKeySorted, through, closedOf.getOrElse(_, 0L))
+    store.markExpired(RightTimeSorted, through, passedOf.getOrElse(_, 0L))
+    val decided = marks.settle()
+    Seq(LeftKeySorted -> through, GoneLeft -> through, RightTimeSorted -> watermark).foreach {
+      case (kind, time) => store.dropThrough(kind, time)
+    }
+    keepWatermark()
+    decided + closedOf.values.sum + passedOf.values.sum
+  }
+
+  override def close(): Unit = {
+    open.foreach(_.close())
+    Seq(marks, passed, group, writer).foreach(_.close())
+    super.close()
+  }
+}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
@@ -32,6 +32,14 @@ def tailrace_join(left: DataFrame, right: DataFrame, window: str, _partitions: i
         right_time="r_ts",
         after=window,
     )
+
+
+def _join_with(**options: Any) -> Query:  # noqa: ANN401 - the options of tailrace.join
+    def join(left: DataFrame, right: DataFrame, window: str, _partitions: int) -> DataFrame:
+        on = [("l_key", "r_key")]
+        return tailrace.join(left, right, on=on, left_time="l_ts", right_time="r_ts", after=window, **options)
+
+    return join
 
 
 def tailrace_as_of(left: DataFrame, right: DataFrame, _window: str, _partitions: int) -> DataFrame:
@@ -69,6 +77,10 @@ QUERIES: Mapping[str, Query] = {
     "tailrace-not-durable": tailrace_join,
     "tailrace-eager": tailrace_join,
     "tailrace-as-of": tailrace_as_of,
+    "tailrace-first": _join_with(match="first"),
+    "tailrace-first-decided": _join_with(match="first", release="decided"),
+    "tailrace-inner": _join_with(how="inner"),
+    "tailrace-inner-exactly-one": _join_with(how="inner", exactly_one=True),
     "spark-format-4": spark_join,
     "spark-format-3": spark_join,
     "spark-format-2": spark_join,

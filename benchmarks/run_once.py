@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 import tailrace
 from label_queries import LABEL_QUERIES, ids
 from measure import Jvm, StateSampler
+from nexmark_queries import NEXMARK_QUERIES, whole
 from queries import CHECKED, QUERIES, label_ids, session, stream
 from runs import RunResult, RunSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -41,7 +44,10 @@ def _conf(spec: RunSpec) -> dict[str, str]:
 
 
 def _start(spec: RunSpec, frame: DataFrame) -> StreamingQuery:
-    checked = ids if spec.engine in LABEL_QUERIES else CHECKED.get(spec.engine, label_ids)
+    if spec.engine in NEXMARK_QUERIES:
+        checked: Callable[[DataFrame], DataFrame] = whole
+    else:
+        checked = ids if spec.engine in LABEL_QUERIES else CHECKED.get(spec.engine, label_ids)
     output = checked(frame) if spec.checked else frame
     writer = output.writeStream.option("checkpointLocation", spec.checkpoint or f"{spec.scratch}/checkpoint")
     writer = writer.trigger(availableNow=True)
@@ -93,6 +99,8 @@ def _run(spec: RunSpec) -> RunResult:
 
 
 def _frame(spec: RunSpec, spark: SparkSession) -> DataFrame:
+    if spec.engine in NEXMARK_QUERIES:
+        return NEXMARK_QUERIES[spec.engine](spark, spec.data)
     left = stream(spark, f"{spec.data}/left", spec.delay, "l_")
     if spec.engine in LABEL_QUERIES:
         of_labels = sorted(Path(spec.data).glob("right-*"))

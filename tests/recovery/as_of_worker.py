@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import worker_session
-from worker import SCHEMA
 
 import tailrace
 
@@ -20,13 +19,7 @@ def main() -> None:
     root = Path(sys.argv[1])
     # Often, so that merges that leave values out are killed too.
     spark = worker_session.start({"spark.tailrace.state.compactionRuns": "2"})
-    sides = []
-    for side in ("left", "right"):
-        stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(root / side))
-        prefix = side[0]
-        renamed = stream.toDF(f"{prefix}_id", "key", f"{prefix}_ts", f"{prefix}_note")
-        sides.append(renamed.withWatermark(f"{prefix}_ts", "10 seconds"))
-    left, right = sides
+    left, right = worker_session.sides(spark, root, "left", "right")
     labelled = tailrace.join(left, right, on="key", left_time="l_ts", right_time="r_ts", after="15 seconds")
     found = tailrace.as_of(
         labelled,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import test_kill
 import test_kill_as_of
+import test_kill_examples
 import test_kill_recursion
 import test_kill_replays
 import test_kill_sync
@@ -22,6 +23,7 @@ CAMPAIGNS: Mapping[str, Callable[[Path, int, Place], None]] = {
     "join": test_kill.campaign,
     "sync_join": test_kill_sync.campaign,
     "as_of": test_kill_as_of.campaign,
+    "examples": test_kill_examples.campaign,
     "filter_replays": test_kill_replays.campaign,
     "recursively": test_kill_recursion.campaign,
     "accurate_watermark": test_kill_watermark.campaign,

@@ -14,20 +14,17 @@ import worker_session
 
 import tailrace
 
-SCHEMA = "id long, key long, ts timestamp, note string"
-
 
 def main() -> None:
     root = Path(sys.argv[1])
     spark = worker_session.start()
-    sides = []
-    for side in ("left", "right"):
-        stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(root / side))
-        prefix = side[0]
-        renamed = stream.toDF(f"{prefix}_id", "key", f"{prefix}_ts", f"{prefix}_note")
-        sides.append(renamed.withWatermark(f"{prefix}_ts", "10 seconds"))
     joined = tailrace.join(
-        *sides, on="key", left_time="l_ts", right_time="r_ts", before="5 seconds", after="30 seconds"
+        *worker_session.sides(spark, root, "left", "right"),
+        on="key",
+        left_time="l_ts",
+        right_time="r_ts",
+        before="5 seconds",
+        after="30 seconds",
     )
     worker_session.run(worker_session.into_files(joined, root), worker_session.at(root, "checkpoint"))
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # Where the test wants what is tested, as `places` tells it: a store's URL and Spark's settings for it.
 _PLACE = json.loads(os.environ.get("TAILRACE_PLACE", "{}"))
 
+_SCHEMA = "id long, key long, ts timestamp, note string"
+
 
 def start(more: Mapping[str, str] | None = None) -> SparkSession:
     """Starts it, with further settings, and waits until the test says BEGIN."""
@@ -36,6 +38,21 @@ def start(more: Mapping[str, str] | None = None) -> SparkSession:
     if sys.stdin.readline() != "BEGIN\n":
         raise SystemExit("the test has ended")
     return session
+
+
+def sides(session: SparkSession, root: Path, *names: str) -> list[DataFrame]:
+    """The streams of folders of the root, a file a micro-batch, with the rows that `streams.arrow` writes.
+
+    Their columns but the key begin with the folder's first letter: `l_id`, `key`, `l_ts`, `l_note` of "left".
+    """
+    found = []
+    for name in names:
+        reader = session.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", 1)
+        stream = reader.parquet(str(root / name)).toDF(
+            f"{name[0]}_id", "key", f"{name[0]}_ts", f"{name[0]}_note"
+        )
+        found.append(stream.withWatermark(f"{name[0]}_ts", "10 seconds"))
+    return found
 
 
 def into_files(results: DataFrame, root: Path) -> DataStreamWriter:

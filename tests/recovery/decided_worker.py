@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import worker_session
-from worker import SCHEMA
 
 import tailrace
 
@@ -19,13 +18,8 @@ def main() -> None:
     root = Path(sys.argv[1])
     # Often, so that merges that leave rows out are killed too.
     spark = worker_session.start({"spark.tailrace.state.compactionRuns": "2"})
-    sides = []
-    for side in ("left", "right"):
-        stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(root / side))
-        prefix = side[0]
-        renamed = stream.toDF(f"{prefix}_id", "key", f"{prefix}_ts", f"{prefix}_note")
-        sides.append(renamed.withWatermark(f"{prefix}_ts", "10 seconds"))
     options = json.loads((root / "options.json").read_text())
+    sides = worker_session.sides(spark, root, "left", "right")
     joined = tailrace.join(*sides, on="key", left_time="l_ts", right_time="r_ts", **options)
     worker_session.run(worker_session.into_files(joined, root), worker_session.at(root, "checkpoint"))
 

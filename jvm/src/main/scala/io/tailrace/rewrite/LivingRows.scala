@@ -21,7 +21,7 @@ private[rewrite] final class LivingRows(
     bucketWidth: Long,
     newRuns: () => SplitRuns
 ) {
-  import StoreKind.{JoinedIndicator, LeftKeySorted}
+  import StoreKind.{JoinedIndicator, LeftKeySorted, RightTimeSorted}
 
   private val expired = state.manifest.expiredThrough
   private val gone = StoreKind.all
@@ -58,12 +58,16 @@ private[rewrite] final class LivingRows(
     parts.sortBy(live => (live.section.kind.id, live.section.bucket)).foreach { live =>
       val kind = live.section.kind
       val dead = gone.get(kind)
+      val leftThrough = kind match {
+        case LeftKeySorted => expired
+        case RightTimeSorted => state.manifest.rightExpiredThrough
+        case _ => Long.MinValue
+      }
       val cursor = live.cursor()
       try {
         cursor.firstAfter(expired)
         while (cursor.isValid) {
-          val counts =
-            (kind != LeftKeySorted || cursor.time > expired) && !dead.exists(_.contains(cursor.seq))
+          val counts = cursor.time > leftThrough && !dead.exists(_.contains(cursor.seq))
           if (counts) append(runs, route.target(live, cursor, cursor), kind, live.section.bucket, cursor)
           cursor.next()
         }

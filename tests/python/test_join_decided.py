@@ -139,7 +139,7 @@ def test_batch_data_frames_give_the_rows_of_the_stream(streams: Streams) -> None
 @pytest.mark.parametrize(
     ("options", "condition", "words"),
     [
-        ({"release": "soon"}, "TAILRACE_OPTION_INVALID", "'closed', 'decided'"),
+        ({"release": "soon"}, "TAILRACE_OPTION_INVALID", "'closed' or 'decided'"),
         ({"release": "decided"}, "TAILRACE_OPTION_NEEDS", "match='first'"),
         (RELEASED | {"before": "1 second"}, "TAILRACE_OPTION_NEEDS", "before='0 seconds'"),
         (RELEASED | {"early": "1 second"}, "TAILRACE_OPTION_INVALID", "horizons"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from tailrace.errors import TailraceJoinError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from tailrace.options import ColumnOrName, Duration
 
@@ -80,8 +81,6 @@ def label_maturity(
         `rank_error` (double): by how much the rank of a quantile or a share may be wrong, in 99 of 100 cases;
         0 where both are exact, up to 1,000 labels. `event_sketch` and `arrival_sketch` (binary): KLL
         sketches, for `kll_sketch_get_quantile_bigint` and the like; in microseconds.
-
-        Rows with a `_mark`, which are late rows and no examples, aren't counted.
 
     Raises:
         TailraceJoinError: a column isn't there, or has another type; a duration can't be read; a quantile
@@ -295,6 +294,7 @@ def _window(time: Column, length: int) -> list[Column]:
 def _check(labels: Mapping[str, str], **of_some: Mapping[str, object]) -> None:
     if not labels:
         raise TailraceJoinError('`labels` names no column. It has to be such as {"labels": "clicked_at"}.')
-    for argument, named in of_some.items():
+    for argument, named in {"labels": labels, **of_some}.items():
+        _convert.kind(named, Mapping, argument)
         for column in named.keys() - labels.keys():
             raise TailraceJoinError(f"`{argument}` names the column {column}, which `labels` doesn't.")

@@ -28,6 +28,10 @@ final class ErrorsSuite extends AnyFunSuite {
   private val all: Map[String, Throwable] = Map(
     "TAILRACE_SESSION_EXTENSION_MISSING" -> Errors.extensionMissing(),
     "TAILRACE_SPARK_VERSION_MISMATCH" -> Errors.sparkVersionMismatch("B", "F"),
+    "TAILRACE_EXAMPLES_CONDITION" ->
+      ExampleErrors.condition("tailrace.examples", "where", "C", Seq("A"), ExampleErrors.noLabel()),
+    "TAILRACE_EXAMPLES_NAME_EXISTS" -> ExampleErrors.nameExists("N"),
+    "TAILRACE_EXAMPLES_WATERMARK_MISSING" -> JoinErrors.watermarkMissingOf("F", "C", Some("O")),
     "TAILRACE_EXAMPLES_NO_COMMON_KEY" -> ExampleErrors.noCommonKey(Seq("L" -> Seq("K"))),
     "TAILRACE_EXAMPLES_NO_LABEL" -> ExampleErrors.noLabel(),
     "TAILRACE_JOIN_WATERMARK_MISSING" -> JoinErrors.watermarkMissing("left", "C", Some("O")),

@@ -6,6 +6,7 @@ import org.apache.spark.sql.tailrace.SharedExchanges
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
 import io.tailrace.asof.AsOfStrategy
+import io.tailrace.examples.ExampleCounts
 import io.tailrace.join.JoinCheckpoint
 import io.tailrace.label.LabelJoinStrategy
 import io.tailrace.plan.{AsyncProgressCheck, OwnStoresInStateReader, PinnedProvider, StreamingWriteCheck}
@@ -32,6 +33,8 @@ class TailraceExtensions extends (SparkSessionExtensions => Unit) {
         new StreamingWriteCheck(Seq(MetadataWriteCheck, LandWindowsCheck))
       )
       extensions.injectPostHocResolutionRule(_ => SyncedQueries)
+      // Before Spark checks any plan.
+      extensions.injectPostHocResolutionRule(_ => ExampleCounts.Names)
       // When a batch query reads a checkpoint.
       extensions.injectPostHocResolutionRule { _ =>
         new OwnStoresInStateReader((directory, conf, partitions) => {

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.types.{StructField, StructType}
 
 import io.tailrace.common.{Arguments, Durations}
-import io.tailrace.join.{JoinErrors, JoinSides}
+import io.tailrace.join.{JoinErrors, JoinSides, SideWords}
 import io.tailrace.plan.OwnColumns
 
 /** The arguments of [[io.tailrace.api.Tailrace.asOf]] besides the DataFrames and the keys. Names and defaults
@@ -17,6 +17,7 @@ import io.tailrace.plan.OwnColumns
   * @param maxAge    how much older than `leftTime - delay` the right row may be; none: however old
   * @param delay     how long before `leftTime` the right row has to be at the least
   * @param passesLate whether left rows behind the watermark come out, without a right row
+  * @param call      what a user has called, for errors; `words` likewise: what the sides are for the user
   */
 final case class AsOfOptions(
     leftTime: String,
@@ -24,21 +25,19 @@ final case class AsOfOptions(
     into: String = "features",
     maxAge: Option[String] = None,
     delay: String = "0 seconds",
-    passesLate: Boolean = false
+    passesLate: Boolean = false,
+    call: String = "tailrace.as_of",
+    words: SideWords = SideWords.OfJoin
 ) {
-  import AsOfOptions.arguments
+  private[tailrace] val arguments = new Arguments(call)
 
   /** @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed */
   private[tailrace] def settings: AsOfSettings = {
-    if (into.isEmpty) throw arguments.invalid("into", "", "the name of a column")
+    if (into.isEmpty) throw arguments.invalid(words.into, "", "the name of a column")
     val window =
       AsOfWindow(arguments.duration("delay", delay), maxAge.map(arguments.duration("max_age", _)))
     AsOfSettings(window, into, passesLate)
   }
-}
-
-object AsOfOptions {
-  private[tailrace] val arguments = new Arguments("tailrace.as_of")
 }
 
 /** The settings of an as-of join, without its columns. */
@@ -63,7 +62,7 @@ private[tailrace] final class AsOfResolution(
 
   def resolve(on: Seq[(String, String)], options: AsOfOptions): LogicalPlan = {
     val settings = options.settings
-    val sides = new JoinSides(AsOfOptions.arguments, left, right, sameName)
+    val sides = new JoinSides(options.arguments, left, right, sameName, options.words)
     sides.checkAreAlike()
     sides.withWiderKeys(on, rightAlone = false)(resolve(_, on, options, settings))
   }
@@ -81,7 +80,9 @@ private[tailrace] final class AsOfResolution(
     if (payload.isEmpty) throw JoinErrors.labelEmpty(settings.into)
     val fields = StructType(payload.map(a => StructField(a.name, a.dataType, a.nullable)))
     val added = AttributeReference(settings.into, fields, nullable = true)()
-    sides.columns("left").checkAdded(added.name, s"Choose another name than '${added.name}' for `into`.")
+    sides
+      .columns("left")
+      .checkAdded(added.name, s"Choose another name than '${added.name}' for `${options.words.into}`.")
     OwnColumns.renewable(
       AsOfJoin(sides.left, sides.right, leftKeys, rightKeys, leftTime, rightTime, settings, Seq(added))
     )

@@ -1,5 +1,7 @@
 package io.tailrace.examples
 
+import org.apache.spark.sql.catalyst.plans.logical.{CollectMetrics, LogicalPlan}
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types._
@@ -19,6 +21,25 @@ private[tailrace] object ExampleCounts {
 
   def name(options: ExampleOptions): String =
     ProgressName("examples", ExampleOptions.arguments.name(options.name), ExampleOptions.Name)
+
+  /** Refuses two definitions of one name in a query. Spark would say that an observation of that name exists, which the
+    * user hasn't made.
+    */
+  object Names extends Rule[LogicalPlan] {
+    override def apply(plan: LogicalPlan): LogicalPlan = {
+      val counts = plan.collect {
+        case of: CollectMetrics if of.name == Prefix || of.name.startsWith(s"$Prefix.") => of
+      }
+      // A DataFrame that is used twice counts twice, and Spark reports one of the counts.
+      counts
+        .groupBy(_.name)
+        .collectFirst { case (name, of) if of.map(_.dataframeId).distinct.size > 1 => name }
+        .foreach(name => throw ExampleErrors.nameExists(name))
+      plan
+    }
+  }
+
+  private val Prefix = ProgressName("examples", ExampleOptions.Name, ExampleOptions.Name)
 
   /** Whether a row is a late one that comes out by itself. */
   def isMarked(options: ExampleOptions): Column =

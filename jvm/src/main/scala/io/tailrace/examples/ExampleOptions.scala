@@ -4,6 +4,7 @@ import org.apache.spark.sql.Column
 
 import io.tailrace.asof.AsOfOptions
 import io.tailrace.common.{Arguments, Policy}
+import io.tailrace.join.SideWords
 import io.tailrace.label.{Emit, JoinOptions}
 
 /** The arguments of [[io.tailrace.api.Tailrace.examples]] that hold for all labels. Names and defaults are
@@ -49,6 +50,9 @@ final case class ExampleLabel(
     attribution: Option[String] = None
 ) {
 
+  /** In errors. */
+  private[examples] def call: String = s"tailrace.examples, label '$name'"
+
   /** The join of this label alone. */
   private[examples] def alone(options: ExampleOptions): JoinOptions =
     JoinOptions(
@@ -61,7 +65,8 @@ final case class ExampleLabel(
       maxMatches = maxMatches,
       onLate = options.onLate,
       releaseEvery = options.releaseEvery,
-      call = s"tailrace.examples, label '$name'"
+      call = call,
+      words = SideWords.ofExamples("the impressions", s"label '$name'")
     )
 }
 
@@ -80,7 +85,16 @@ final case class ExampleFeatures(
 ) {
   private[tailrace] def asOf(options: ExampleOptions): AsOfOptions =
     // Late rows that are marked come out of the join behind its watermark.
-    AsOfOptions(options.time, time, name, maxAge, delay, passesLate = options.onLate == Policy.Mark.name)
+    AsOfOptions(
+      options.time,
+      time,
+      name,
+      maxAge,
+      delay,
+      passesLate = options.onLate == Policy.Mark.name,
+      call = s"tailrace.examples, features '$name'",
+      words = SideWords.ofExamples("the examples", s"features '$name'")
+    )
 }
 
 /** Which examples come out.

@@ -61,7 +61,7 @@ private[tailrace] final class ExamplesResolution(
     val join = label.alone(options)
     new JoinResolution(left, asGiven.plan, sameName).resolve(label.on, join)
     val right = rights.find(_._1 eq asGiven.plan).get._2
-    val sides = new JoinSides(join.arguments, left, right, sameName)
+    val sides = new JoinSides(join.arguments, left, right, sameName, join.words)
     val (lefts, columns) = (sides.columns("left"), sides.columns("right"))
     // Without checks: their types may still have to be made equal.
     val on = label.on.map { case (l, r) => lefts.find("on", l) -> columns.find("on", r) }
@@ -73,7 +73,7 @@ private[tailrace] final class ExamplesResolution(
         right.output(asGiven.plan.output.indexWhere(_.exprId == a.exprId))
     })
     val settings = join.settings
-    val time = lefts.find("left_time", options.time)
+    val time = lefts.find("time", options.time)
     val since = label.since.map { since =>
       val allowed = "a timestamp as Spark reads it, such as 2026-01-31 00:00:00"
       asGiven

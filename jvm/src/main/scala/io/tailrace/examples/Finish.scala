@@ -19,7 +19,7 @@ private[tailrace] final class Finish(
 ) {
 
   def of(joined: DataFrame)(withFeatures: DataFrame => DataFrame): DataFrame =
-    if (needsFeatures) sampled(withFeatures(joined)) else withFeatures(sampled(joined))
+    if (needsFeatures(joined)) sampled(withFeatures(joined)) else withFeatures(sampled(joined))
 
   /** The impressions that are joined at all.
     *
@@ -35,9 +35,14 @@ private[tailrace] final class Finish(
       new Sampling(sample, options, labels).of(rows)(ExampleCounts.add(_, options, labels, _))
     }
 
-  private def needsFeatures: Boolean = options.sample.exists { sample =>
+  private def needsFeatures(joined: DataFrame): Boolean = options.sample.exists { sample =>
+    val columns = joined.columns.toSeq
     val named = sample.rates.flatMap { case (predicate, _) =>
-      SparkPlans.expression(expr(predicate)).collect { case a: UnresolvedAttribute => a.nameParts.head }
+      Conditions
+        .read(ExampleOptions.arguments.call, "rates", predicate, columns)(
+          SparkPlans.expression(expr(predicate))
+        )
+        .collect { case a: UnresolvedAttribute => a.nameParts.head }
     }
     named.exists(name => features.exists(_.name.equalsIgnoreCase(name)))
   }

@@ -33,7 +33,9 @@ private[tailrace] object GivenLabel {
   def of(frame: Dataset[_], label: ExampleLabel): GivenLabel = {
     val plan = SparkPlans.analyzed(frame)
     label.where.fold(GivenLabel(frame, plan, label, None)) { where =>
-      SparkPlans.analyzed(frame.where(where)) match {
+      Conditions.read(label.call, "where", where, plan.output.map(_.name))(
+        SparkPlans.analyzed(frame.where(where))
+      ) match {
         case Filter(condition, child) if child eq plan => GivenLabel(frame, plan, label, Some(condition))
         // Spark needs more than a filter for it: a plan of its own.
         case filtered => GivenLabel(frame, filtered, label, None)

@@ -59,7 +59,8 @@ private[tailrace] final class Sampling(
     */
   def ofArriving(impressions: Dataset[_], frames: Seq[Dataset[_]]): Dataset[_] =
     sample.rates.headOption match {
-      case Some((predicate, rate)) if isAlways(predicate) && !isNeeded && hasSameKeys(impressions, frames) =>
+      case Some((predicate, rate))
+          if isAlways(impressions, predicate) && !isNeeded && hasSameKeys(impressions, frames) =>
         val all = impressions.toDF()
         val chosen = all.withColumn(Chosen, share(all) < rate)
         ExampleCounts
@@ -69,8 +70,12 @@ private[tailrace] final class Sampling(
       case _ => impressions
     }
 
-  private def isAlways(predicate: String): Boolean =
-    SparkPlans.expression(expr(predicate)) == Literal.TrueLiteral
+  private def isAlways(impressions: Dataset[_], predicate: String): Boolean = {
+    val columns = impressions.columns.toSeq ++ labels.map(_.name)
+    Conditions.read(arguments.call, "rates", predicate, columns)(
+      SparkPlans.expression(expr(predicate))
+    ) == Literal.TrueLiteral
+  }
 
   /** Whether each impression is: late ones come out marked, and a touch has a share of what others have. */
   private def isNeeded: Boolean =
@@ -117,7 +122,9 @@ private[tailrace] final class Sampling(
   }
 
   private def isCondition(examples: DataFrame, predicate: String): Boolean =
-    SparkPlans.analyzed(examples.select(expr(predicate))) match {
+    Conditions.read(arguments.call, "rates", predicate, examples.columns.toSeq)(
+      SparkPlans.analyzed(examples.select(expr(predicate)))
+    ) match {
       case Project(Seq(one), _) =>
         val isFixed = one.deterministic && !one.exists {
           case _: CurrentTimestampLike | _: CurrentDate => true

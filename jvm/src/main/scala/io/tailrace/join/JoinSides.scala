@@ -13,12 +13,14 @@ import io.tailrace.state.KeyEncoder
 /** The two sides of a join, and the columns of them that arguments name.
   *
   * @param sameName the session's rule for names, case-insensitive by default
+  * @param words    what the user calls the sides
   */
 private[tailrace] final class JoinSides(
     arguments: Arguments,
     val left: LogicalPlan,
     rightAsGiven: LogicalPlan,
-    sameName: (String, String) => Boolean
+    sameName: (String, String) => Boolean,
+    words: SideWords = SideWords.OfJoin
 ) {
 
   /** Has columns with new ids if both sides share some: one DataFrame was made from the other. */
@@ -30,7 +32,7 @@ private[tailrace] final class JoinSides(
     }
   private val sides = Map("left" -> left, "right" -> right)
   private val named = sides.map { case (side, plan) =>
-    side -> new Columns(arguments, plan.output, sameName, s"the $side DataFrame")
+    side -> new Columns(arguments, plan.output, sameName, words.frame(side))
   }
 
   def side(name: String): LogicalPlan = sides(name)
@@ -54,10 +56,10 @@ private[tailrace] final class JoinSides(
     val key = EventTimeWatermark.delayKey
     // Spark supports no watermarks on them.
     if (plan.isStreaming && column.dataType == TimestampNTZType)
-      throw columns(side).wrongType(s"${side}_time", column, "TIMESTAMP")
+      throw columns(side).wrongType(words.time(side), column, "TIMESTAMP")
     if (plan.isStreaming && !column.metadata.contains(key)) {
       val other = plan.output.find(_.metadata.contains(key)).map(_.name)
-      throw JoinErrors.watermarkMissing(side, column.name, other)
+      throw words.watermarkMissing(side, column.name, other)
     }
   }
 
@@ -83,7 +85,7 @@ private[tailrace] final class JoinSides(
       val lefts = changed(wider.map { case (l, _, to) => l -> to })
       val rights = changed(wider.map { case (_, r, to) => r -> to })
       val (wideLeft, wideRight) = (WiderKeys.cast(left, lefts), WiderKeys.cast(right, rights))
-      val joined = join(new JoinSides(arguments, wideLeft, wideRight, sameName))
+      val joined = join(new JoinSides(arguments, wideLeft, wideRight, sameName, words))
       val narrow = wider.collect { case (l, _, to) if l.dataType != to => l.name -> l.dataType }.toMap
       if (rightAlone) joined
       else WiderKeys.cast(joined, joined.output.flatMap(a => narrow.get(a.name).map(a.exprId -> _)).toMap)
@@ -125,13 +127,43 @@ private[tailrace] final class JoinSides(
   }
 
   private def time(side: String, name: String): Attribute = {
-    val argument = s"${side}_time"
+    val argument = words.time(side)
     val found = columns(side).find(argument, name)
     found.dataType match {
       case TimestampType | TimestampNTZType => found
       case _ => throw columns(side).wrongType(argument, found, "TIMESTAMP")
     }
   }
+}
+
+/** What a user calls the sides of a join and their arguments, in errors.
+  *
+  * @param left  its DataFrame; `right` likewise
+  * @param times the arguments with the event times of the left and the right side
+  * @param into  the argument with the name of the column that the join adds
+  */
+final case class SideWords(left: String, right: String, times: (String, String), into: String) {
+  private[join] def frame(side: String): String = if (side == "left") left else right
+  private[join] def time(side: String): String = if (side == "left") times._1 else times._2
+
+  private[join] def watermarkMissing(
+      side: String,
+      column: String,
+      other: Option[String]
+  ): TailraceAnalysisException =
+    if (this == SideWords.OfJoin) JoinErrors.watermarkMissing(side, column, other)
+    else JoinErrors.watermarkMissingOf(frame(side), column, other)
+}
+
+object SideWords {
+  val OfJoin: SideWords =
+    SideWords("the left DataFrame", "the right DataFrame", ("left_time", "right_time"), "into")
+
+  /** @param left  the impressions, as they come to the join
+    * @param right "label 'click'"
+    */
+  def ofExamples(left: String, right: String): SideWords =
+    SideWords(left, s"the DataFrame of $right", ("time", "time"), "name")
 }
 
 /** Keys of two numeric types are compared in a type that has all values of both, as in Spark's own joins.
@@ -183,6 +215,19 @@ object JoinErrors {
     refuse(
       "TAILRACE_JOIN_WATERMARK_MISSING",
       "side" -> side,
+      "column" -> column,
+      "other" -> other.fold("")(c => s" (its watermark is on `$c`)"),
+      "delay" -> "10 minutes"
+    )
+
+  /** The same of a stream that isn't a side for the user.
+    *
+    * @param frame "the DataFrame of label 'click'"
+    */
+  def watermarkMissingOf(frame: String, column: String, other: Option[String]): TailraceAnalysisException =
+    refuse(
+      "TAILRACE_EXAMPLES_WATERMARK_MISSING",
+      "frame" -> frame,
       "column" -> column,
       "other" -> other.fold("")(c => s" (its watermark is on `$c`)"),
       "delay" -> "10 minutes"

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.types._
 
 import io.tailrace.common.{Arguments, Mark, Policy}
-import io.tailrace.join.{JoinErrors, JoinSides, OneEventTime}
+import io.tailrace.join.{JoinErrors, JoinSides, OneEventTime, SideWords}
 import io.tailrace.plan.{Columns, OwnColumns}
 
 /** The arguments of [[io.tailrace.api.Tailrace.join]] besides the DataFrames and the keys. Names and
@@ -39,7 +39,7 @@ import io.tailrace.plan.{Columns, OwnColumns}
   * @param hot        keys with so many left rows that each is the work of several tasks: a value for each key
   *                   column
   * @param hotParts   over how many partitions such a key is split, 2 to 1,024; each keeps its right rows
-  * @param call       what a user has called, for errors
+  * @param call       what a user has called, for errors; `words` likewise: what the sides are for the user
   */
 final case class JoinOptions(
     leftTime: String,
@@ -60,7 +60,8 @@ final case class JoinOptions(
     exactlyOne: Boolean = false,
     hot: Seq[Seq[Any]] = Nil,
     hotParts: Int = 8,
-    call: String = "tailrace.join"
+    call: String = "tailrace.join",
+    words: SideWords = SideWords.OfJoin
 ) {
   import JoinOptions._
 
@@ -71,7 +72,7 @@ final case class JoinOptions(
     val output = joinOutput
     val one = group
     val marksLate = arguments.choice("on_late", onLate, Policy.onLate) == Policy.Mark
-    if (into.isEmpty) throw arguments.invalid("into", "", "the name of a column")
+    if (into.isEmpty) throw arguments.invalid(words.into, "", "the name of a column")
     if (output == JoinOutput.Pairs) {
       if (one.policy != MatchPolicy.All) throw JoinErrors.optionConflict("match", `match`)
       maxMatches.foreach(n => throw JoinErrors.optionConflict("max_matches", n.toString))
@@ -182,7 +183,7 @@ private[tailrace] final class JoinResolution(
   ): LogicalPlan = {
     val asked = options.settings
     val settings = asked.copy(form = form.getOrElse(asked.form))
-    val sides = new JoinSides(options.arguments, left, right, sameName)
+    val sides = new JoinSides(options.arguments, left, right, sameName, options.words)
     sides.checkAreAlike()
     sides.withWiderKeys(on, settings.marksLate)(resolve(_, on, options, settings))
   }
@@ -234,12 +235,12 @@ private[tailrace] final class JoinResolution(
             AttributeReference(Horizons.Final, BooleanType, nullable = false)(),
             AttributeReference(Horizons.Changed, BooleanType)()
           )
-      val another = s"Choose another name than '$into' for `into`."
+      val another = s"Choose another name than '$into' for `${options.words.into}`."
       group.foreach(a => leftColumns.checkAdded(a.name, another))
       (version ++ marks).foreach { a =>
         checkAdded(leftColumns)(a)
         group.find(one => sameName(one.name, a.name)).foreach { one =>
-          val argument = if (one.name == into) "into" else "name"
+          val argument = if (one.name == into) options.words.into else "name"
           throw options.arguments.invalid(argument, one.name, s"a name other than ${a.name}")
         }
       }

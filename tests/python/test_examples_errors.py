@@ -1,0 +1,110 @@
+"""What an error of `examples` says: whose argument is wrong, in the words of the call."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import tailrace
+from example_frames import SCHEMA, examples, frame
+from tailrace import TailraceJoinError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tailrace.testing import StreamTest
+
+
+def _label(spark: SparkSession, **options: Any) -> DataFrame:  # noqa: ANN401
+    given: dict[str, Any] = {"time": "at", "after": "1 second"} | options
+    rows = frame(spark, (1, 7, 0))
+    return examples(rows).label(given.pop("name", "click"), rows, **given).batch()
+
+
+@pytest.mark.parametrize(
+    ("options", "texts"),
+    [
+        ({"time": "when"}, ["`time` of tailrace.examples, label 'click'", "the DataFrame of label 'click'"]),
+        ({"time": "id"}, ["`time` of tailrace.examples, label 'click'", "BIGINT"]),
+        ({"on": "who"}, ["`on` of tailrace.examples, label 'click'", "the impressions"]),
+        ({"on": [("user", "who")]}, ["`on` of tailrace.examples, label 'click'", "of label 'click'"]),
+        ({"name": "id"}, ["the impressions", "Choose another name than 'id' for `name`"]),
+        ({"since": "soon"}, ["`since` of tailrace.examples, label 'click' is 'soon'", "2026-01-31"]),
+        ({"where": "price > 1"}, ["`where` of tailrace.examples, label 'click'", "`price`", "id, user, at"]),
+        ({"where": "id >"}, ["`where` of tailrace.examples, label 'click'", "PARSE_SYNTAX_ERROR"]),
+        ({"where": "id"}, ["`where` of tailrace.examples, label 'click'", "BOOLEAN"]),
+    ],
+)
+def test_an_error_names_the_label_and_its_argument(
+    spark: SparkSession, options: dict[str, Any], texts: list[str]
+) -> None:
+    with pytest.raises(TailraceJoinError) as caught:
+        _label(spark, **options)
+    message = str(caught.value)
+    assert [text for text in texts if text not in message] == [], message
+    assert not any(word in message for word in ("left_time", "right_time", "`into`", "right side"))
+
+
+@pytest.mark.parametrize(
+    "since", ["2026-01-01", dt.datetime(2026, 1, 1, tzinfo=dt.UTC), "2026-01-01 00:00:00+01:00"]
+)
+def test_a_time_that_can_be_read_is_taken(spark: SparkSession, since: str | dt.datetime) -> None:
+    assert _label(spark, since=since).count() == 1
+
+
+def test_a_stream_without_a_watermark_is_named(stream_test: StreamTest) -> None:
+    served, clicked = (stream_test.source(SCHEMA).frame for _ in range(2))
+    marked = served.withWatermark("at", "1 second")
+    with pytest.raises(TailraceJoinError, match="of the DataFrame of label 'click' has no watermark"):
+        examples(marked).label("click", clicked, time="at", after="1 second").stream()
+    with pytest.raises(TailraceJoinError, match="`at` of the impressions has no watermark"):
+        examples(served).label("click", marked, time="at", after="1 second").stream()
+    made = examples(marked).label("click", marked, time="at", after="1 second")
+    with pytest.raises(TailraceJoinError, match="of the DataFrame of features 'profile' has no watermark"):
+        made.features("profile", clicked, time="at").stream()
+
+
+def test_features_are_named(spark: SparkSession) -> None:
+    rows = frame(spark, (1, 7, 0))
+    made = examples(rows).label("click", rows, time="at", after="1 second")
+    with pytest.raises(TailraceJoinError, match=r"`time` of tailrace\.examples, features 'profile'"):
+        made.features("profile", rows, time="when").batch()
+    with pytest.raises(TailraceJoinError, match="Choose another name than 'id' for `name`"):
+        made.features("id", rows, time="at").batch()
+
+
+@pytest.mark.parametrize(("predicate", "text"), [("size(buy) = 0", "`buy`"), ("size(", "PARSE_SYNTAX_ERROR")])
+def test_a_predicate_that_cant_be_read_is_named(spark: SparkSession, predicate: str, text: str) -> None:
+    rows = frame(spark, (1, 7, 0))
+    made = examples(rows).label("click", rows, time="at", after="1 second").sample({predicate: 0.5}, seed=1)
+    with pytest.raises(TailraceJoinError) as caught:
+        made.batch()
+    message = str(caught.value)
+    assert f'"{predicate}" in `rates` of tailrace.examples' in message
+    assert text in message
+    assert "id, user, at, click" in message
+
+
+def test_two_definitions_of_one_name_are_refused(spark: SparkSession) -> None:
+    rows = frame(spark, (1, 7, 0))
+
+    def made(**more: Any) -> DataFrame:  # noqa: ANN401
+        return examples(rows, **more).label("click", rows, time="at", after="1 second").batch()
+
+    with pytest.raises(TailraceJoinError, match=r"count under the name `tailrace\.examples`"):
+        made().union(made()).count()
+    with pytest.raises(TailraceJoinError, match=r"count under the name `tailrace\.examples\.both`"):
+        made(name="both").union(made(name="both")).count()
+    # One result that is used twice is one definition.
+    one = made()
+    assert one.union(one).count() == 2
+    assert made(name="a").union(made(name="b")).count() == 2
+
+
+@pytest.mark.parametrize("argument", ["labels", "arrival", "positive"])
+def test_label_maturity_takes_mappings(spark: SparkSession, argument: str) -> None:
+    given: dict[str, Any] = {"labels": {"click": "at"}} | {argument: "click"}
+    with pytest.raises(TypeError, match=f"`{argument}` is a Mapping, not str"):
+        tailrace.label_maturity(spark, _label(spark), time="at", **given)

@@ -24,6 +24,7 @@ def as_of(
     into: str = "features",
     max_age: Duration | None = None,
     delay: Duration = "0 seconds",
+    close_after: Duration | None = None,
 ) -> DataFrame:
     """Gives each row of a stream, or of a batch DataFrame, the newest row of another one at its time.
 
@@ -58,6 +59,9 @@ def as_of(
             key that isn't updated any more leaves the state. None: however old. A checkpoint is bound to it.
         delay: how long before t the right row has to be at the least: zero or more, likewise. It stands for
             the time until a value can be read where it is served. A checkpoint is bound to it.
+        close_after: left rows of streams that wait come out, with what is there, when the query has had no
+            input for so long by the clock, as in `tailrace.join`. A left row that comes later comes out at
+            once, if its time isn't after the newest one that has come out. None: rows wait for the watermark.
 
     Returns:
         A stream or a batch DataFrame, like the inputs. The same rows give the same result in both. It has the
@@ -89,6 +93,6 @@ def as_of(
         | rights.named(right_time=right_time)
         | _convert.texts(into=into)
         | _convert.durations(delay=delay)
-        | _convert.durations(**_convert.given(max_age=max_age))
+        | _convert.durations(**_convert.given(max_age=max_age, close_after=close_after))
     )
     return _jvm.plan("asOf", left, right, on_left, on_right, options)

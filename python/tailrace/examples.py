@@ -27,6 +27,7 @@ def examples(
     time: ColumnOrName,
     on_late: OnLate = "drop",
     release_every: Duration | None = None,
+    close_after: Duration | None = None,
     name: str = "examples",
 ) -> Examples:
     """Begins the definition of training examples. Add labels to it, then call `stream` or `batch`.
@@ -49,6 +50,7 @@ def examples(
         time: the column of the impressions' event time, a timestamp.
         on_late: as in `tailrace.join`: "drop", or "mark" with a column `_mark`.
         release_every: as in `tailrace.join`.
+        close_after: as in `tailrace.join`, and as in `tailrace.as_of` for the features.
         name: of the counts in `observedMetrics` of the query's progress. Two definitions in a query need two
             names.
 
@@ -66,7 +68,7 @@ def examples(
     options = (
         columns.named(time=time)
         | _convert.texts(on_late=on_late, name=name)
-        | _convert.durations(**_convert.given(release_every=release_every))
+        | _convert.durations(**_convert.given(release_every=release_every, close_after=close_after))
     )
     return Examples(impressions, on, options)
 

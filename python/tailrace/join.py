@@ -30,6 +30,7 @@ def join(
     on_late: OnLate = "drop",
     late_labels: bool | None = None,
     release_every: Duration | None = None,
+    close_after: Duration | None = None,
     early: Duration | None = None,
     horizons: Sequence[Duration] | None = None,
     emit: Emit = "all",
@@ -89,6 +90,13 @@ def join(
             micro-batch, and when input stops or a run ends. Operators behind the join see a watermark that is
             lower by it. A checkpoint is bound to it. None goes on with that of the checkpoint; a new one has
             a 64th of before + after, 28 seconds for half an hour.
+        close_after: with how="left" on streams, the rows that wait come out, as they are, when the query has
+            had no input for so long by the clock, though the watermark stands. Rows that come for them later
+            are late: left rows up to the newest one that has come out, and right rows that only such left
+            rows can match. The watermark stays as it is. Only time in which the query asks its sources and
+            gets nothing counts, from the last input of this run: not the time when it is down, nor while
+            something is unread. A run with `availableNow` closes nothing. It may change at a restart. None:
+            rows wait for the watermark.
         early: with how="left", a first version of each left row comes out when the watermark has passed
             left_time + early, with the matches up to there, and the final one when the window has closed:
             the same as `horizons=[early]`.
@@ -155,7 +163,7 @@ def join(
         | _convert.texts(how=how, into=into, match=match, on_late=on_late)
         | _convert.counts(**_convert.given(max_matches=max_matches))
         | _convert.flags(exactly_one=exactly_one, **_convert.given(late_labels=late_labels))
-        | _convert.durations(**_convert.given(release_every=release_every))
+        | _convert.durations(**_convert.given(release_every=release_every, close_after=close_after))
         | _convert.counts(hot_parts=hot_parts)
     )
     options |= _convert.texts(emit=emit, release=release) | _convert.durations(**_convert.given(early=early))

@@ -8,7 +8,7 @@ import org.apache.spark.sql.types._
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.common.WatermarkRules
-import io.tailrace.join.{JoinColumns, OldestWaiting, StoredJoinContext}
+import io.tailrace.join.{JoinColumns, StoredJoinContext, WaitingLeft}
 import io.tailrace.state._
 import io.tailrace.testkit.{Campaign, LocalSpark, StoreFixture}
 
@@ -47,7 +47,7 @@ final class AsOfStateSuite extends AnyFunSuite with StoreFixture {
       Compactions.awaitEnd()
       val store = open(provider, version)
       val memory = new RowMemory(TaskMemory.create(256L << 20))
-      val tasks = new AsOfTasks(AsOfTimes(to, watermark), window, new OldestWaiting)
+      val tasks = new AsOfTasks(AsOfTimes(to, watermark), window, new WaitingLeft)
       val task = tasks.task(StoredJoinContext(columns, store, memory, 16L << 20, metrics))
       try {
         val left = lefts.map { case (k, t) => InternalRow(k, t) }

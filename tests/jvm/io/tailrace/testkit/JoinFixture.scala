@@ -12,7 +12,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 import org.scalatest.Suite
 
-import io.tailrace.join.{JoinColumns, OldestWaiting, StoredJoinContext, StoredJoinTask}
+import io.tailrace.join.{JoinColumns, StoredJoinContext, StoredJoinTask, WaitingLeft}
 import io.tailrace.label.{
   JoinSettings,
   JoinWindow,
@@ -67,7 +67,7 @@ trait JoinFixture extends StoreFixture { self: Suite =>
       settings.release.getOrElse(ReleaseSteps.EachBatch)
     )
     val context = StoredJoinContext(columnsOf(settings), store, new RowMemory(manager), bufferBytes, metrics)
-    new LabelJoinTasks(times, settings, new OldestWaiting).task(context)
+    new LabelJoinTasks(times, settings, new WaitingLeft).task(context)
   }
 }
 

@@ -62,6 +62,7 @@ object PythonApi extends PythonStateCalls with PythonReportCalls with PythonExam
         onLate = chosen("on_late"),
         lateLabels = chosen.get("late_labels").map(_.toBoolean),
         releaseEvery = chosen.get("release_every"),
+        closeAfter = chosen.get("close_after"),
         horizons = horizons.asScala.toSeq,
         emit = chosen("emit"),
         early = chosen.get("early"),

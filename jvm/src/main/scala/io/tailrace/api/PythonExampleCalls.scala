@@ -63,7 +63,8 @@ private[api] trait PythonExampleCalls {
         sample,
         chosen("name"),
         horizons.asScala.toSeq,
-        chosen.get("emit").getOrElse("all")
+        chosen.get("emit").getOrElse("all"),
+        chosen.get("close_after")
       ),
       values
     )(found: _*)
@@ -89,7 +90,8 @@ private[api] trait PythonExampleCalls {
         rightTime = chosen("right_time"),
         into = chosen("into"),
         maxAge = chosen.get("max_age"),
-        delay = chosen("delay")
+        delay = chosen("delay"),
+        closeAfter = chosen.get("close_after")
       )
     )
   }

@@ -68,6 +68,10 @@ private[asof] final class AsOfInput(
       private val keys = columns.rightKeyEncoder()
       private val timeOrdinal = columns.rightTimeOrdinal
       private val payload = columns.payloadProjection()
+
+      // Left rows up to there have come out, by silence if the watermark is behind their points.
+      private val missedThrough = window.point(store.expiredThrough)
+      private var missing = 0L
       private var lateRows = 0L
       private var nullRows = 0L
 
@@ -77,13 +81,17 @@ private[asof] final class AsOfInput(
         else {
           val time = row.getLong(timeOrdinal)
           if (isLate(time, times.lateWatermark)) lateRows += 1
-          else keep(rights, keys.bytes, keyLength, time, payload(row))
+          else {
+            if (time <= missedThrough) missing += 1
+            keep(rights, keys.bytes, keyLength, time, payload(row))
+          }
         }
         null
       }
 
       override protected def report(): Unit = {
         countLate(AsOfMetrics.LateRightRows, lateRows, isDropped = true)
+        metric(AsOfMetrics.RowsAfterSilence) += missing
         metric(JoinMetrics.NullKeyRightRows) += nullRows
       }
     }

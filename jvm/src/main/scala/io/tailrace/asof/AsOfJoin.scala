@@ -6,7 +6,8 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
 import io.tailrace.common.StepwiseRows
-import io.tailrace.join.{BatchJoinExec, JoinColumns, JoinNode, SortedSide, StoredJoinExec}
+import io.tailrace.join.{BatchJoinExec, CloseAfter, JoinColumns, JoinNode, SortedSide, StoredJoinExec}
+import io.tailrace.plan.WriteCheck
 import io.tailrace.state.RowMemory
 
 /** The logical node of `tailrace.as_of`, for batch and streaming DataFrames.
@@ -24,6 +25,8 @@ case class AsOfJoin(
     added: Seq[Attribute]
 ) extends JoinNode {
   override def operator: String = "tailrace.as_of"
+  override def writeChecks: Seq[WriteCheck] =
+    super.writeChecks ++ settings.closeAfterMs.map(_ => CloseAfter.Check)
   override def paired: Seq[Attribute] = Nil
   override def dropsRows: Boolean = false
   override def holdsRows: Boolean = true

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.types.{StructField, StructType}
 
 import io.tailrace.common.{Arguments, Durations}
-import io.tailrace.join.{JoinErrors, JoinSides, SideWords}
+import io.tailrace.join.{CloseAfter, JoinErrors, JoinSides, SideWords}
 import io.tailrace.plan.OwnColumns
 
 /** The arguments of [[io.tailrace.api.Tailrace.asOf]] besides the DataFrames and the keys. Names and defaults
@@ -16,6 +16,8 @@ import io.tailrace.plan.OwnColumns
   * @param into      the column of the right row
   * @param maxAge    how much older than `leftTime - delay` the right row may be; none: however old
   * @param delay     how long before `leftTime` the right row has to be at the least
+  * @param closeAfter after how long without any input of the query the rows that wait come out, though the watermark
+  *                  stands: a duration
   * @param passesLate whether left rows behind the watermark come out, without a right row
   * @param call      what a user has called, for errors; `words` likewise: what the sides are for the user
   */
@@ -25,6 +27,7 @@ final case class AsOfOptions(
     into: String = "features",
     maxAge: Option[String] = None,
     delay: String = "0 seconds",
+    closeAfter: Option[String] = None,
     passesLate: Boolean = false,
     call: String = "tailrace.as_of",
     words: SideWords = SideWords.OfJoin
@@ -36,17 +39,23 @@ final case class AsOfOptions(
     if (into.isEmpty) throw arguments.invalid(words.into, "", "the name of a column")
     val window =
       AsOfWindow(arguments.duration("delay", delay), maxAge.map(arguments.duration("max_age", _)))
-    AsOfSettings(window, into, passesLate)
+    AsOfSettings(window, into, passesLate, closeAfter.map(arguments.millis(CloseAfter.Argument, _)))
   }
 }
 
 /** The settings of an as-of join, without its columns. */
-final case class AsOfSettings(window: AsOfWindow, into: String, passesLate: Boolean = false) {
+final case class AsOfSettings(
+    window: AsOfWindow,
+    into: String,
+    passesLate: Boolean = false,
+    closeAfterMs: Option[Long] = None
+) {
 
   /** In `explain`, by the names of the arguments. */
   def text: String = {
     val age = window.maxAge.fold("")(age => s", max_age=${Durations.text(age)}")
-    s"into=$into, delay=${Durations.text(window.delay)}$age"
+    val closing = closeAfterMs.fold("")(ms => s", close_after=${Durations.text(ms * 1000)}")
+    s"into=$into, delay=${Durations.text(window.delay)}$age$closing"
   }
 }
 

@@ -32,7 +32,8 @@ private[asof] final class AsOfTask(
   private val leftKind = StoreKind.LeftTimeSorted
 
   /** Left rows up to this time come out in this micro-batch, or have come out. */
-  private val through: Long = Math.max(store.expiredThrough, window.leftExpiry(times.watermark))
+  private val through: Long =
+    (Seq(store.expiredThrough, window.leftExpiry(times.watermark)) ++ times.closed).max
   private val writer = new AsOfWriter(columns, memory)
   private val input: AsOfInput =
     new AsOfInput(context, window, times, through, writer, passesLate, () => flush())
@@ -78,6 +79,8 @@ private[asof] final class AsOfTask(
     private val leftRow = new UnsafeRow(columns.left.size)
     private var withRow = 0L
     private var without = 0L
+    private var closed = 0L
+    private val passedThrough = Math.max(store.expiredThrough, window.leftExpiry(times.watermark))
 
     override protected def step(): UnsafeRow =
       if (merge.next()) write()
@@ -88,6 +91,7 @@ private[asof] final class AsOfTask(
 
     private def write(): UnsafeRow = {
       val probe = merge.probe
+      if (chunk.time(probe) > passedThrough) closed += 1
       leftRow.pointTo(chunk.base(probe), chunk.valueOffset(probe), chunk.valueLength(probe))
       if (merge.hasFound) {
         withRow += 1
@@ -110,6 +114,7 @@ private[asof] final class AsOfTask(
       merge.start(chunk, RowSort.byKey(chunk), rightSections)
       nanos += System.nanoTime - started
       if (chunk.isEmpty) {
+        metric(AsOfMetrics.ClosedBySilence) += closed
         metric(AsOfMetrics.FeaturesFound) += withRow
         metric(AsOfMetrics.FeaturesMissing) += without
         end()

@@ -57,12 +57,16 @@ object StoredAsOf {
 object AsOfMetrics {
   val LateLeftRows = "lateLeftRows"
   val LateRightRows = "lateRightRows"
+  val ClosedBySilence = "closedBySilence"
+  val RowsAfterSilence = "rowsAfterSilence"
   val FeaturesFound = "featuresFound"
   val FeaturesMissing = "featuresMissing"
 
   private val counts = Seq(
     LateLeftRows -> "left rows behind the watermark",
     LateRightRows -> "right rows behind the watermark",
+    ClosedBySilence -> "left rows that came out by close_after, before the watermark",
+    RowsAfterSilence -> "right rows that left rows that came out by close_after may have missed",
     FeaturesFound -> "left rows that came out with a right row",
     FeaturesMissing -> "left rows that came out without one"
   )
@@ -75,7 +79,9 @@ object AsOfMetrics {
 private final class AsOfDriver(settings: AsOfSettings, exec: StoredJoinExec) extends StoredJoinDriver {
   import settings.window
 
-  private lazy val waiting = OldestWaiting.in(exec.session.sparkContext)
+  private lazy val waiting = WaitingLeft.in(exec.session.sparkContext)
+
+  private lazy val closing = settings.closeAfterMs.map(new CloseAfter(exec, _, waiting))
 
   override def hasTold: Boolean = waiting.now.size == exec.getStateInfo.numPartitions
   override def oldestWaiting: Option[Map[Int, Option[Long]]] = Some(waiting.now)
@@ -92,13 +98,15 @@ private final class AsOfDriver(settings: AsOfSettings, exec: StoredJoinExec) ext
       waiting.oldest.map { case (time, partition) =>
         NextRow(time, isBound = true, partition, key = None, Some(window.point(time)))
       },
-      late = metrics(AsOfMetrics.LateLeftRows).value -> metrics(AsOfMetrics.LateRightRows).value
+      late = metrics(AsOfMetrics.LateLeftRows).value -> metrics(AsOfMetrics.LateRightRows).value,
+      closeAfterMs = settings.closeAfterMs,
+      closedThrough = closing.flatMap(_.closedBefore(exec.eventTimeWatermarkForEviction, window.leftExpiry))
     )
   }
 
-  /** Points of left rows may have been passed whenever the watermark has moved. */
+  /** Points of left rows may have been passed whenever the watermark has moved, and rows come out by silence. */
   override def needsAnother(watermarkMs: Long): Boolean =
-    exec.eventTimeWatermarkForEviction.exists(watermarkMs > _)
+    exec.eventTimeWatermarkForEviction.exists(watermarkMs > _) || closing.exists(_.needsBatch())
 
   /** A left row comes out when the watermark passes its point, or with the batch that has it. Neither is after
     * the watermark passes the row.
@@ -108,7 +116,8 @@ private final class AsOfDriver(settings: AsOfSettings, exec: StoredJoinExec) ext
   override def tasks: StoredJoinTasks = {
     val times = AsOfTimes(
       WatermarkRules.ofMillis(exec.eventTimeWatermarkForEviction),
-      WatermarkRules.ofMillis(exec.eventTimeWatermarkForLateEvents)
+      WatermarkRules.ofMillis(exec.eventTimeWatermarkForLateEvents),
+      closing.fold(CloseAfter.throughOfRerun(exec))(_.through)
     )
     new AsOfTasks(times, window, waiting, settings.passesLate)
   }
@@ -118,13 +127,14 @@ private final class AsOfDriver(settings: AsOfSettings, exec: StoredJoinExec) ext
   *
   * @param watermark     left rows come out by it
   * @param lateWatermark rows are late by it: the watermark of the micro-batch before
+  * @param closed        left rows up to this time come out in any case; none: those whose points have been passed
   */
-final case class AsOfTimes(watermark: Long, lateWatermark: Long)
+final case class AsOfTimes(watermark: Long, lateWatermark: Long, closed: Option[Long] = None)
 
 private[tailrace] final class AsOfTasks(
     times: AsOfTimes,
     window: AsOfWindow,
-    waiting: OldestWaiting,
+    waiting: WaitingLeft,
     passesLate: Boolean = false
 ) extends StoredJoinTasks {
   override def task(context: StoredJoinContext): StoredJoinTask =

@@ -72,6 +72,8 @@ final case class NextRow(
   * @param right     the same
   * @param next      the next row to come out; of pairs, the next one that is given up
   * @param late      rows of the last batch that were behind the watermark, left and right
+  * @param closeAfterMs after how long without input of the query rows come out all the same; none: unknown, or never
+  * @param closedThrough left rows up to this time have come out that way, before the watermark
   */
 final case class LabelFacts(
     isGrouped: Boolean,
@@ -80,7 +82,9 @@ final case class LabelFacts(
     left: Option[Long],
     right: Option[Long],
     next: Option[NextRow],
-    late: (Long, Long) = (0, 0)
+    late: (Long, Long) = (0, 0),
+    closeAfterMs: Option[Long] = None,
+    closedThrough: Option[Long] = None
 ) extends JoinFacts {
   override def isReason: Boolean =
     if (isGrouped) next.forall(_.needs.exists(needs => watermark.forall(_ < needs + next.get.atMostMore)))

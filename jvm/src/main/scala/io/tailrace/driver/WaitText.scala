@@ -72,7 +72,19 @@ object WaitText {
       yield s"${counted(l, "left row")} and ${counted(r, "right row")} are in the state."
 
   private def grouped(facts: LabelFacts): Seq[String] =
-    counts(facts.left, facts.right).toSeq :+ facts.next.fold(NoLeftRow)(next(facts, _))
+    (counts(facts.left, facts.right).toSeq :+ facts.next.fold(NoLeftRow)(next(facts, _))) ++
+      silence(facts)
+
+  private def silence(facts: LabelFacts): Seq[String] = {
+    val closes = facts.closeAfterMs.filter(_ => facts.next.nonEmpty).map { ms =>
+      s"close_after is ${Durations.text(ms * 1000)}: when the query has had no input for so long, rows come out all the same."
+    }
+    val closed = facts.closedThrough.map { time =>
+      s"Left rows up to ${iso(time)} have come out by close_after, because the query had no input for long: before the " +
+        "watermark, which stays where it is."
+    }
+    closes.toSeq ++ closed
+  }
 
   private def pairs(facts: LabelFacts): Seq[String] = {
     val empty = Seq("left" -> facts.left, "right" -> facts.right).collect { case (side, Some(0)) =>

@@ -16,6 +16,7 @@ import io.tailrace.label.{Emit, JoinOptions}
   * @param name         of the counts in the query's progress
   * @param horizons     when versions of an example come out, and which, as in [[io.tailrace.label.JoinOptions]];
   *                     the final one comes out when the longest of the labels' windows has closed
+  * @param closeAfter   after how long without any input of the query examples that wait come out: a duration
   */
 final case class ExampleOptions(
     time: String,
@@ -24,7 +25,8 @@ final case class ExampleOptions(
     sample: Option[ExampleSample] = None,
     name: String = ExampleOptions.Name,
     horizons: Seq[String] = Nil,
-    emit: String = Emit.All.name
+    emit: String = Emit.All.name,
+    closeAfter: Option[String] = None
 )
 
 /** A label: a stream of events, and which of them an impression gets.
@@ -65,6 +67,7 @@ final case class ExampleLabel(
       maxMatches = maxMatches,
       onLate = options.onLate,
       releaseEvery = options.releaseEvery,
+      closeAfter = options.closeAfter,
       call = call,
       words = SideWords.ofExamples("the impressions", s"label '$name'")
     )
@@ -91,6 +94,7 @@ final case class ExampleFeatures(
       name,
       maxAge,
       delay,
+      options.closeAfter,
       passesLate = options.onLate == Policy.Mark.name,
       call = s"tailrace.examples, features '$name'",
       words = SideWords.ofExamples("the examples", s"features '$name'")

@@ -127,6 +127,7 @@ private[tailrace] final class ExamplesResolution(
       releaseEvery = options.releaseEvery,
       horizons = options.horizons,
       emit = options.emit,
+      closeAfter = options.closeAfter,
       call = ExampleOptions.arguments.call
     )
     val bound = found.map(one => s"$OfExamples${one.label.name}" -> one.bound(common)) ++

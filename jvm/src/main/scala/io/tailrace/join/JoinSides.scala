@@ -253,6 +253,8 @@ object JoinErrors {
   def optionConflict(argument: String, value: String): TailraceAnalysisException =
     refuse("TAILRACE_JOIN_OPTION_CONFLICT", "argument" -> argument, "value" -> value)
 
+  def closesInNoBatch(): TailraceAnalysisException = refuse("TAILRACE_JOIN_CLOSES_IN_NO_BATCH")
+
   def labelEmpty(into: String): TailraceAnalysisException =
     refuse("TAILRACE_JOIN_LABEL_EMPTY", "into" -> into)
 

@@ -131,6 +131,7 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
     override protected def step(): UnsafeRow =
       if (lefts.isEmpty) {
         counts.report()
+        reportOut()
         end()
         null
       } else {
@@ -149,6 +150,7 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
       val left = pointTo(leftRow, current, 0)
       val row = groupWriter.write(left, time, Matches(group, 0, group.size, matched))
       counts.add(groupWriter)
+      countOut(time)
       row
     }
   }

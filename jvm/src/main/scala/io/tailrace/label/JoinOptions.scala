@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.types._
 
 import io.tailrace.common.{Arguments, Mark, Policy}
-import io.tailrace.join.{JoinErrors, JoinSides, OneEventTime, SideWords}
+import io.tailrace.join.{CloseAfter, JoinErrors, JoinSides, OneEventTime, SideWords}
 import io.tailrace.plan.{Columns, OwnColumns}
 
 /** The arguments of [[io.tailrace.api.Tailrace.join]] besides the DataFrames and the keys. Names and
@@ -27,6 +27,8 @@ import io.tailrace.plan.{Columns, OwnColumns}
   *                   are. With "inner" and `before`, what the checkpoint began with
   * @param releaseEvery with "left", how long the row of a left row may wait for others: a duration, or "batch";
   *                   none: a 64th of the window, or what the checkpoint began with
+  * @param closeAfter with "left", after how long without any input of the query the rows that wait come out, though the
+  *                   watermark stands: a duration
   * @param horizons   with "left", when versions of a left row come out: at its time plus each of these durations, which
   *                   ascend up to `after`, and in the end at its time plus `after`; adds columns `horizon`, `final`
   *                   and `changed`
@@ -53,6 +55,7 @@ final case class JoinOptions(
     onLate: String = "drop",
     lateLabels: Option[Boolean] = None,
     releaseEvery: Option[String] = None,
+    closeAfter: Option[String] = None,
     horizons: Seq[String] = Nil,
     emit: String = Emit.All.name,
     early: Option[String] = None,
@@ -78,6 +81,7 @@ final case class JoinOptions(
       maxMatches.foreach(n => throw JoinErrors.optionConflict("max_matches", n.toString))
       if (into != Into) throw JoinErrors.optionConflict("into", into)
       releaseEvery.foreach(text => throw JoinErrors.optionConflict("release_every", text))
+      closeAfter.foreach(text => throw JoinErrors.optionConflict(CloseAfter.Argument, text))
       // Each part of a hot key has all of its right rows.
       if (exactlyOne && hot.nonEmpty)
         throw arguments.invalid(
@@ -103,7 +107,8 @@ final case class JoinOptions(
       lateLabels = lateLabels,
       horizons = versions(output, window),
       exactlyOne = exactlyOne,
-      decided = isDecided(output, one.policy, window)
+      decided = isDecided(output, one.policy, window),
+      closeAfterMs = closeAfter.map(arguments.millis(CloseAfter.Argument, _))
     )
   }
 
@@ -124,6 +129,9 @@ final case class JoinOptions(
       if (window.before > 0) throw arguments.needs("release", release, "before='0 seconds'")
       if (horizons.nonEmpty || early.nonEmpty)
         throw arguments.invalid("release", release, "'closed' with `horizons` or `early`")
+      // Rows that silence closes may have matches that the watermark hasn't passed.
+      if (closeAfter.nonEmpty)
+        throw arguments.invalid("release", release, "'closed' with `close_after`")
     }
     isDecided
   }

@@ -44,6 +44,7 @@ object Release {
   * @param horizons   when versions of a left row come out; none: it comes out once
   * @param exactlyOne with pairs: see [[OneToOne]]
   * @param decided    whether a left row comes out as soon as its first match is certain, not when its window closes
+  * @param closeAfterMs after how long without input of the query rows that wait come out; none: when the watermark says so
   */
 final case class JoinSettings(
     window: JoinWindow,
@@ -57,7 +58,8 @@ final case class JoinSettings(
     lateLabels: Option[Boolean] = None,
     horizons: Option[Horizons] = None,
     exactlyOne: Boolean = false,
-    decided: Boolean = false
+    decided: Boolean = false,
+    closeAfterMs: Option[Long] = None
 ) {
   def isGrouped: Boolean = output == JoinOutput.Grouped
 
@@ -78,8 +80,10 @@ final case class JoinSettings(
       horizons.fold("")(h => s", horizons=[${h.words.mkString(", ")}], emit=${h.emit.name}")
     val when = if (decided) s", release=${Release.Decided.name}" else ""
     val one = if (exactlyOne) ", exactly_one=true" else ""
+    val closing = closeAfterMs.fold("")(ms => s", close_after=${Durations.text(ms * 1000)}")
+    val keys = hot.fold("")(keys => s", hot=[$keys]")
     s"how=${output.name}, before=${Durations.text(window.before)}, after=${Durations.text(window.after)}, " +
-      s"${form.text}, on_late=$onLate$late$one$versions$when$steps${hot.fold("")(keys => s", hot=[$keys]")}"
+      s"${form.text}, on_late=$onLate$late$one$versions$when$steps$closing$keys"
   }
 
   /** The most that comes out for one left row. All pairs come out. */

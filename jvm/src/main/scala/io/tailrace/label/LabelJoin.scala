@@ -6,7 +6,8 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.tailrace.SparkPlans
 
 import io.tailrace.common.TailraceConf
-import io.tailrace.join.{BatchJoinExec, JoinColumns, JoinNode, StoredJoinExec}
+import io.tailrace.join.{BatchJoinExec, CloseAfter, JoinColumns, JoinNode, StoredJoinExec}
+import io.tailrace.plan.WriteCheck
 
 /** The logical node of `tailrace.join`, for batch and streaming DataFrames.
   *
@@ -30,6 +31,8 @@ case class LabelJoin(
   override def columns: JoinColumns = super.columns.copy(touch = touch)
 
   override def operator: String = "tailrace.join"
+  override def writeChecks: Seq[WriteCheck] =
+    super.writeChecks ++ settings.closeAfterMs.map(_ => CloseAfter.Check)
   override def dropsRows: Boolean = !settings.isGrouped
   override def holdsRows: Boolean = settings.isGrouped
   override def description: String =

@@ -32,8 +32,8 @@ abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings,
   /** How many right rows were taken though they are late. */
   protected def lateRightsTaken: Long = input.lateTaken
 
-  /** Left rows up to this time come out in this micro-batch, or have come out. */
-  protected val through: Long = {
+  /** Left rows up to this time have their window closed by the watermark and are due. */
+  private val dueThrough: Long = {
     val store = context.store
     val expiry = window.leftExpiry(times.watermark)
     // All rows of a partition were in this one when the batch began.
@@ -41,6 +41,15 @@ abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings,
     val due = times.release.through(store.expiredThrough, expiry, partition, times.partitions)
     Math.max(due, decidedThrough)
   }
+
+  /** Left rows up to this time come out in this micro-batch, or have come out. */
+  protected val through: Long = (Seq(dueThrough) ++ times.closed).max
+  private var closedRows = 0L
+
+  /** A left row comes out. */
+  protected def countOut(leftTime: Long): Unit = if (leftTime > dueThrough) closedRows += 1
+
+  protected def reportOut(): Unit = context.metric(LabelMetrics.ClosedBySilence) += closedRows
   private var flushNanos = 0L
 
   override protected def phases(
@@ -164,11 +173,16 @@ private final class LabelInput(
       private val payload = columns.payloadProjection()
       private lazy val late = alone.right
       private val matchless = window.rightExpiryAtWindowEnd(closedThrough)
+
+      // Left rows up to there have come out, by silence if the watermark is behind the end of their windows.
+      private val missedThrough =
+        settings.closeAfterMs.fold(Long.MinValue)(_ => window.upperBound(store.expiredThrough))
       private var lateRows = 0L
       private var nullRows = 0L
+      private var missing = 0L
 
       private def canMatch(time: Long): Boolean =
-        !JoinWindow.isLate(time, lateWatermark) || (takesLate && !JoinWindow.isLate(time, matchless))
+        !JoinWindow.isLate(time, matchless) && (takesLate || !JoinWindow.isLate(time, lateWatermark))
 
       override protected def receive(row: UnsafeRow): UnsafeRow = {
         val keyLength = keys.encode(row)
@@ -182,6 +196,7 @@ private final class LabelInput(
             if (settings.marksLate) late(row) else null
           } else {
             if (JoinWindow.isLate(time, lateWatermark)) taken += 1
+            if (time <= missedThrough) missing += 1
             keep(rights, keys.bytes, keyLength, time, payload(row))
             null
           }
@@ -191,6 +206,7 @@ private final class LabelInput(
       override protected def report(): Unit = {
         countLate(LabelMetrics.LateRightRows, lateRows)
         metric(LabelMetrics.LateRightRowsTaken) += taken
+        metric(LabelMetrics.RowsAfterSilence) += missing
         metric(JoinMetrics.NullKeyRightRows) += nullRows
       }
     }

@@ -53,7 +53,8 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
       def through(horizon: Int, watermark: Long) =
         Math.max(store.expiredThrough, horizons.through(horizon, watermark, window.before, release))
       horizons.ends.indices.init.map { i =>
-        Pass(i, through(i, store.operatorTime), through(i, watermark), horizons.ends(i), isFinal = false)
+        val to = (Seq(through(i, watermark)) ++ closed).max
+        Pass(i, through(i, store.operatorTime), to, horizons.ends(i), isFinal = false)
       }
     }
     val last = Pass(earlier.size, store.expiredThrough, this.through, window.after, isFinal = true)
@@ -105,6 +106,7 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
       val row = writer.write(pointTo(leftRow, chunk, probe), chunk.time(probe), Matches.of(merge))
       if (pass.isFinal) {
         counts.add(writer)
+        countOut(chunk.time(probe))
         found += merge.matched
       } else versions += 1
       row
@@ -123,6 +125,7 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
       nanos += System.nanoTime - started
       if (chunk.isEmpty) {
         counts.report()
+        if (pass.isFinal) reportOut()
         metric(LabelMetrics.MatchedAtExpiry) += found
         metric(LabelMetrics.VersionsOut) += versions
         end()

@@ -95,6 +95,8 @@ object LabelMetrics {
   val LateLeftRows = "lateLeftRows"
   val LateRightRows = "lateRightRows"
   val LateRightRowsTaken = "lateRightRowsTaken"
+  val ClosedBySilence = "closedBySilence"
+  val RowsAfterSilence = "rowsAfterSilence"
   val VersionsOut = "versionsOut"
   val GroupsOut = "groupsOut"
   val GroupsMatched = "groupsMatched"
@@ -111,6 +113,8 @@ object LabelMetrics {
     LateLeftRows -> "left rows behind the watermark",
     LateRightRows -> "right rows behind the watermark that weren't taken",
     LateRightRowsTaken -> "right rows behind the watermark that were taken, for left rows that wait",
+    ClosedBySilence -> "left rows that came out by close_after, before the watermark",
+    RowsAfterSilence -> "right rows that may match left rows that came out by close_after",
     VersionsOut -> "versions of left rows that came out before the final one",
     GroupsOut -> "left rows that came out with their group",
     GroupsMatched -> "groups with a match",
@@ -142,7 +146,9 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
     !settings.lateLabelsWiden || exec.checkpointSettings(JoinCheckpoint.LateLabels).toBoolean
   )
 
-  private lazy val waiting = OldestWaiting.in(exec.session.sparkContext)
+  private lazy val waiting = WaitingLeft.in(exec.session.sparkContext)
+
+  private lazy val closing = settings.closeAfterMs.map(new CloseAfter(exec, _, waiting))
 
   override def hasTold: Boolean = !settings.isGrouped || waiting.now.size == exec.getStateInfo.numPartitions
   override def oldestWaiting: Option[Map[Int, Option[Long]]] = Option.when(settings.isGrouped)(waiting.now)
@@ -160,13 +166,15 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
         val needs = window.upperBound(time)
         NextRow(time, isBound = true, partition, key = None, Some(needs), atMostMore = release.every)
       },
-      late = metrics(LabelMetrics.LateLeftRows).value -> metrics(LabelMetrics.LateRightRows).value
+      late = metrics(LabelMetrics.LateLeftRows).value -> metrics(LabelMetrics.LateRightRows).value,
+      closeAfterMs = settings.closeAfterMs,
+      closedThrough = closing.flatMap(_.closedBefore(exec.eventTimeWatermarkForEviction, window.leftExpiry))
     )
   }
 
-  /** Rows may have expired whenever the watermark has moved. */
+  /** Rows may have expired whenever the watermark has moved, and by silence. */
   override def needsAnother(watermarkMs: Long): Boolean =
-    exec.eventTimeWatermarkForEviction.exists(watermarkMs > _)
+    exec.eventTimeWatermarkForEviction.exists(watermarkMs > _) || closing.exists(_.needsBatch())
 
   /** No later row is older than this: a row may have waited for its partner, or for the end of its window
     * and the next step.
@@ -176,8 +184,14 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
       if (settings.isGrouped) JoinWindow.saturatingAdd(window.after, release.every)
       else window.longestWait(takesLate)
     val waitMs = wait / 1000 + (if (wait % 1000 == 0) 0 else 1)
-    Some(Math.max(0L, inputWatermarkMs - waitMs))
+    Some((Seq(0L, inputWatermarkMs - waitMs) ++ closedMs).max)
   }
+
+  /** What has come out by silence isn't followed by older rows, though the watermark is. The rows of this batch itself
+    * may be older: it is asked about the next one when its tasks have run, and about itself before.
+    */
+  private def closedMs: Option[Long] =
+    closing.flatMap(_.closedThrough).map(Math.floorDiv(_, 1000L))
 
   override def tasks: StoredJoinTasks = {
     val watermark = JoinWindow.ofMillis(exec.eventTimeWatermarkForEviction)
@@ -194,7 +208,8 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
         bucketWidth,
         release,
         exec.partitionsOfRelease,
-        earlier.map(was => window.copy(after = was))
+        earlier.map(was => window.copy(after = was)),
+        closing.fold(CloseAfter.throughOfRerun(exec))(_.through)
       ),
       now,
       waiting
@@ -210,6 +225,7 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
   * @param release       when left rows come out after they have expired
   * @param partitions    how many the join has, or had when the batch began
   * @param earlier       the window of the batches before, if it has grown with this one
+  * @param closed        left rows up to this time come out in any case; none: those that have expired
   */
 final case class LabelJoinTimes(
     watermark: Long,
@@ -217,13 +233,14 @@ final case class LabelJoinTimes(
     bucketWidth: Long,
     release: ReleaseSteps,
     partitions: Int = 1,
-    earlier: Option[JoinWindow] = None
+    earlier: Option[JoinWindow] = None,
+    closed: Option[Long] = None
 )
 
 private[tailrace] final class LabelJoinTasks(
     times: LabelJoinTimes,
     settings: JoinSettings,
-    waiting: OldestWaiting
+    waiting: WaitingLeft
 ) extends StoredJoinTasks {
   override def task(context: StoredJoinContext): StoredJoinTask =
     settings.strategy match {

@@ -124,7 +124,13 @@ private[why] final class Explanation(checkpoint: String, conf: Configuration, mo
         }
         val rows = new WaitingRows(partitions, rules, columns)
         val found = asked.fold(rows.oldest(most))(rows.ofKey(_, partitions.size))
-        val facts = rules.facts(rows.count(Side.Left), rows.count(Side.Right), rows.next)
+        val facts =
+          rules.facts(
+            rows.count(Side.Left),
+            rows.count(Side.Right),
+            rows.next,
+            partitions.map(_.manifest.expiredThrough).min
+          )
         val conclusion = asked.toSeq.flatMap { _ =>
           rows.next(found).map(WaitText.next(facts, _, " of this key")) ++ KeyText.conclusion(
             found,

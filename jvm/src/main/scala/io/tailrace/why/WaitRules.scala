@@ -24,7 +24,8 @@ private[why] trait WaitRules {
   /** How many rows a left row matches so far. */
   def matches(row: StoredRow, partition: StoredPartition): Long
 
-  def facts(left: Long, right: Long, oldest: Seq[NextRow]): JoinFacts
+  /** @param expired left rows up to this time have come out in all partitions */
+  def facts(left: Long, right: Long, oldest: Seq[NextRow], expired: Long): JoinFacts
 }
 
 private[why] object WaitRules {
@@ -57,14 +58,15 @@ private final class AsOfRules(settings: Map[String, String], watermark: Long) ex
   override def matches(row: StoredRow, partition: StoredPartition): Long =
     Math.min(1L, partition.rightRows(row, window.oldest(row.time), window.point(row.time)))
 
-  override def facts(left: Long, right: Long, oldest: Seq[NextRow]): JoinFacts =
+  override def facts(left: Long, right: Long, oldest: Seq[NextRow], expired: Long): JoinFacts =
     LabelFacts(
       isGrouped = true,
       -window.delay,
       Option.when(watermark != NoWatermark)(watermark),
       Some(left),
       Some(right),
-      oldest.minByOption(_.needs)
+      oldest.minByOption(_.needs),
+      closedThrough = Some(expired).filter(_ > window.leftExpiry(watermark))
     )
 }
 
@@ -81,6 +83,10 @@ private final class LabelRules(join: JoinVersion, watermark: Long) extends WaitR
   private val isLazy = !isEager && !settings.contains(JoinCheckpoint.Release)
   private val steps = settings.get(JoinCheckpoint.ReleaseEvery).fold(ReleaseSteps.EachBatch)(ReleaseSteps.of)
   private val partitions = join.partitions.size
+
+  // By the shortest window that the join has had: the watermark had closed those of before.
+  private val closed =
+    JoinWindow(0, (window.after +: join.bound.grown.map(_.after)).min).leftExpiry(watermark)
 
   override def shown: Seq[Seq[String]] =
     if (isGrouped) Seq(Seq(Side.Left)) else Seq(Seq(Side.Left, Side.Right))
@@ -108,14 +114,15 @@ private final class LabelRules(join: JoinVersion, watermark: Long) extends WaitR
       partition.rightRows(row, from, through, late.hiddenThrough(_) >= row.time)
     }
 
-  override def facts(left: Long, right: Long, oldest: Seq[NextRow]): JoinFacts = {
+  override def facts(left: Long, right: Long, oldest: Seq[NextRow], expired: Long): JoinFacts = {
     LabelFacts(
       isGrouped,
       window.after,
       Option.when(watermark != NoWatermark)(watermark),
       Some(left),
       Some(right),
-      oldest.minByOption(_.needs)
+      oldest.minByOption(_.needs),
+      closedThrough = Some(expired).filter(_ => isGrouped && expired > closed)
     )
   }
 }
@@ -137,7 +144,7 @@ private final class SyncRules(settings: Map[String, String], progress: Map[Strin
   override def matches(row: StoredRow, partition: StoredPartition): Long =
     partition.rightRows(row, row.time - window, row.time + window)
 
-  override def facts(left: Long, right: Long, oldest: Seq[NextRow]): JoinFacts = SyncFacts(
+  override def facts(left: Long, right: Long, oldest: Seq[NextRow], expired: Long): JoinFacts = SyncFacts(
     own.flatMap(file => SyncWaits.released(file.times)),
     left,
     right,

@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.tailrace.BenchMemory
 import org.apache.spark.sql.types._
 
-import io.tailrace.join.{JoinColumns, OldestWaiting, StoredJoinContext}
+import io.tailrace.join.{JoinColumns, StoredJoinContext, WaitingLeft}
 import io.tailrace.label._
 import io.tailrace.state.{RowMemory, TailraceStateStore}
 
@@ -106,7 +106,7 @@ private final class LongWindow(spark: SparkSession, leftsOfWindow: Int, batches:
         val late = if (version == 0) JoinWindow.NoWatermark else watermark - 1
         val times =
           LabelJoinTimes(if (version == 0) JoinWindow.NoWatermark else watermark, late, Window / 4, release)
-        val task = new LabelJoinTasks(times, settings, new OldestWaiting).task(context)
+        val task = new LabelJoinTasks(times, settings, new WaitingLeft).task(context)
         task.output(left, right).foreach { row =>
           out += 1
           matched += row.getArray(3).numElements()

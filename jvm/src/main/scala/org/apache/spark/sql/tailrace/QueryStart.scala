@@ -21,6 +21,9 @@ final class QueryStart private (statement: WriteToStreamStatement) {
   def isRealTime: Boolean = statement.trigger.isInstanceOf[RealTimeTrigger]
   def isContinuous: Boolean = statement.trigger.isInstanceOf[ContinuousTrigger]
 
+  /** Whether Spark makes micro-batches without new data, where operators ask for them. */
+  def runsWithoutData: Boolean = SQLConf.get.streamingNoDataMicroBatchesEnabled
+
   def sink: Table = statement.sink
 
   /** The sink's name in an error. A [[Sink]] has none. */

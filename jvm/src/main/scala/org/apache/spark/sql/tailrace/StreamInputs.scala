@@ -68,6 +68,15 @@ final class StreamInputs private (execution: StreamExecution, relations: Seq[Log
     }
   }
 
+  /** Whether the batch that Spark is making has new rows, or a source says that it has more. */
+  def hasMore: Boolean = hasNew || {
+    val context = execution.getLatestExecutionContext()
+    streams.exists { stream =>
+      val latest = StreamInputs.latest(execution, stream).map(_.json)
+      latest.isDefined && latest != context.endOffsets.get(stream).map(_.json)
+    }
+  }
+
   /** Whether the batch leaves rows for later ones that were there when it was made. True, too, if the source
     * reads a part of what there is and doesn't say what is left.
     */

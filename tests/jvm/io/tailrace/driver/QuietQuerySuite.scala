@@ -1,0 +1,39 @@
+package io.tailrace.driver
+
+import org.scalatest.funsuite.AnyFunSuite
+
+/** How long a query has had no input. */
+final class QuietQuerySuite extends AnyFunSuite {
+  private val second = 1000L
+
+  /** Asked each second. @return the first second at which it has been quiet for too long */
+  private def quietAt(query: QuietQuery, from: Int): Int =
+    Iterator.from(from).find(s => query.asked(s * second)).get
+
+  test("silence is counted from the first question of a run, and from each batch with input") {
+    val query = new QuietQuery(100 * second)
+    query.begins(0, hasInput = true)
+    assert(quietAt(query, from = 1) == 101)
+    query.begins(1, hasInput = false)
+    assert(query.asked(102 * second), "a batch without input ends no silence")
+    query.begins(2, hasInput = true)
+    assert(quietAt(query, from = 103) == 202)
+  }
+
+  test("a batch that is planned twice begins once") {
+    val query = new QuietQuery(10 * second)
+    query.begins(3, hasInput = true)
+    assert(quietAt(query, from = 0) == 10)
+    query.begins(3, hasInput = true)
+    assert(query.asked(10 * second))
+  }
+
+  test("a process that stood still for a day was not silent for a day") {
+    val query = new QuietQuery(80 * second)
+    query.begins(0, hasInput = true)
+    query.asked(0L): Unit
+    assert(!query.asked(86400 * second))
+    val steps = (1 to 7).map(i => query.asked((86400 + 3600L * i) * second))
+    assert(steps == Seq.fill(6)(false) :+ true)
+  }
+}

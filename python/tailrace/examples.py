@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from tailrace.options import ColumnOrName, Duration, Emit, Key, Match, OnLate
+    from tailrace.options import ColumnOrName, Duration, Emit, Key, LabelStall, Match, OnLate
 
 
 def examples(
@@ -99,6 +99,8 @@ class Examples:
         max_matches: int | None = None,
         attribution: Attribution | None = None,
         since: str | datetime | None = None,
+        on_stall: LabelStall = "pause",
+        stall_after: Duration | None = None,
     ) -> Examples:
         """Adds a label: the rows of `frame` that an impression has in its window.
 
@@ -132,6 +134,10 @@ class Examples:
                 that are equal in all columns count as one, and each of them has its credit.
             since: impressions before this time have null in the column: a timestamp as Spark reads it, in the
                 session's time zone, or a `datetime`; one without a zone is in the session's, too.
+            on_stall: what is done when the label's stream gives nothing while others give rows, and is behind
+                them. "pause": all examples wait; log and progress name it. "fail": the query ends.
+            stall_after: after how long; needed for "fail". Counted as in `sync_join`, within one run. None: a
+                minute. Of labels of one DataFrame the shortest counts, of those that fail if one does.
 
         Raises:
             TypeError: an argument has a wrong Python type.
@@ -142,7 +148,8 @@ class Examples:
             {"name": name}
             | _convert.Columns(call, frame).named(time=time)
             | _convert.durations(after=after, before=before)
-            | _convert.texts(match=match, **_convert.given(where=where))
+            | _convert.texts(match=match, on_stall=on_stall, **_convert.given(where=where))
+            | _convert.durations(**_convert.given(stall_after=stall_after))
             | _convert.counts(**_convert.given(max_matches=max_matches))
         )
         if attribution is not None:

@@ -51,6 +51,7 @@ OnDuplicate: TypeAlias = Literal["emit", "drop", "mark"]
 OnUnmatchedRight: TypeAlias = Literal["drop", "emit"]
 OnFuture: TypeAlias = Literal["clamp", "mark", "fail"]
 OnStall: TypeAlias = Literal["pause", "exclude", "fail"]
+LabelStall: TypeAlias = Literal["pause", "fail"]
 OnLimit: TypeAlias = Literal["fail", "drop"]
 OnCycle: TypeAlias = Literal["fail", "drop", "mark"]
 

@@ -35,6 +35,10 @@ def _label(spark: SparkSession, **options: Any) -> DataFrame:  # noqa: ANN401
         ({"where": "price > 1"}, ["`where` of tailrace.examples, label 'click'", "`price`", "id, user, at"]),
         ({"where": "id >"}, ["`where` of tailrace.examples, label 'click'", "PARSE_SYNTAX_ERROR"]),
         ({"where": "id"}, ["`where` of tailrace.examples, label 'click'", "BOOLEAN"]),
+        ({"on_stall": "exclude"}, ["label 'click' is 'exclude'", "idle_after", "close_after"]),
+        ({"on_stall": "fail"}, ["`on_stall` of tailrace.examples, label 'click'", "stall_after='5 minutes'"]),
+        ({"on_stall": "wait"}, ["`on_stall` of tailrace.examples, label 'click'", "'pause' or 'fail'"]),
+        ({"stall_after": "later"}, ["`stall_after` of tailrace.examples, label 'click'"]),
     ],
 )
 def test_an_error_names_the_label_and_its_argument(

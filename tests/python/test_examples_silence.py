@@ -1,15 +1,71 @@
-"""Examples whose streams give nothing: all of them."""
+"""Examples whose streams give nothing: one of them beside others, or all of them."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
 
+import pytest
+from pyspark.errors import StreamingQueryException
+
+import tailrace
 from example_frames import SCHEMA, examples, ids
 from streams import at
 
 if TYPE_CHECKING:
-    from tailrace.testing import StreamTest
+    from tailrace.testing import StreamQuery, StreamTest
+
+
+def _stalled(query: StreamQuery) -> list[str]:
+    """The labels whose streams have stalled by the last micro-batch."""
+    told = query.progress()["observedMetrics"]["tailrace.labels"]
+    return [one["labels"] for one in told["waitsFor"]]
+
+
+@pytest.mark.parametrize("policy", ["pause", "fail"])
+def test_a_label_whose_stream_stalls_is_named(stream_test: StreamTest, policy: str) -> None:
+    served, clicked, bought = (stream_test.source(SCHEMA) for _ in range(3))
+    frames = [source.frame.withWatermark("at", "1 second") for source in (served, clicked, bought)]
+    made = examples(frames[0]).label("click", frames[1], time="at", after="9 seconds", stall_after="1 second")
+    for kind in ("buy", "order"):
+        made = made.label(
+            kind,
+            frames[2],
+            time="at",
+            after="9 seconds",
+            where=f"id {'>' if kind == 'buy' else '<'} 0",
+            on_stall="fail" if policy == "fail" and kind == "buy" else "pause",
+            stall_after="1 second",
+        )
+    with stream_test.query(made.stream()) as query:
+        for source in (served, clicked, bought):
+            source.add((1, 7, at(0)))
+        query.run()
+        named: list[str] = []
+
+        def go_on() -> None:
+            for step in range(1, 80):
+                for source in (served, clicked):
+                    source.add((step, 7, at(step)))
+                query.run()
+                named.extend(_stalled(query))
+                if named:
+                    break
+
+        if policy == "fail":
+            with pytest.raises(StreamingQueryException) as caught:
+                go_on()
+            assert isinstance(caught.value, tailrace.TailraceJoinError)
+            assert "All examples wait for the stream of label buy, order" in str(caught.value)
+        else:
+            go_on()
+            assert named == ["buy, order"]
+            bought.add((2, 7, at(100)))
+            query.run()
+            for source in (served, clicked):
+                source.add((100, 7, at(100)))
+            query.run()
+            assert _stalled(query) == []
 
 
 def test_examples_come_out_when_all_streams_are_silent(stream_test: StreamTest) -> None:

@@ -8,6 +8,7 @@ import org.apache.spark.sql.types._
 import org.json4s.jackson.JsonMethods
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.tailrace.driver.LabelStreamFacts
 import io.tailrace.erase.EraseErrors
 import io.tailrace.examples.ExampleErrors
 import io.tailrace.exchange.ExchangeErrors
@@ -30,6 +31,9 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_SPARK_VERSION_MISMATCH" -> Errors.sparkVersionMismatch("B", "F"),
     "TAILRACE_EXAMPLES_CONDITION" ->
       ExampleErrors.condition("tailrace.examples", "where", "C", Seq("A"), ExampleErrors.noLabel()),
+    "TAILRACE_EXAMPLES_EXCLUDES_LABEL" -> ExampleErrors.excludesLabel("L"),
+    "TAILRACE_EXAMPLES_STALLED" ->
+      JoinErrors.labelStalled(LabelStreamFacts(Seq("L"), None, 1000, isStalled = true, "fail", 1000)),
     "TAILRACE_EXAMPLES_NAME_EXISTS" -> ExampleErrors.nameExists("N"),
     "TAILRACE_EXAMPLES_WATERMARK_MISSING" -> JoinErrors.watermarkMissingOf("F", "C", Some("O")),
     "TAILRACE_EXAMPLES_NO_COMMON_KEY" -> ExampleErrors.noCommonKey(Seq("L" -> Seq("K"))),
@@ -164,7 +168,7 @@ final class ErrorsSuite extends AnyFunSuite {
       Seq("FUTURE", "NAME_CHANGED", "STALLED").map("TAILRACE_SYNC_" + _) ++
       Seq("FUTURE", "PROGRESS_MISSING").map("TAILRACE_WATERMARK_" + _) ++
       Seq("MARKS_INCOMPLETE", "MARKS_MISSING", "ORIGIN_MOVED", "ORIGIN_SPLIT").map("TAILRACE_REPLAY_" + _) ++
-      Seq("TAILRACE_MEMORY_GROUP", "TAILRACE_METADATA_MIXED") ++
+      Seq("TAILRACE_EXAMPLES_STALLED", "TAILRACE_MEMORY_GROUP", "TAILRACE_METADATA_MIXED") ++
       Seq("REPORTER_CONFLICT", "RUN_REPLACED", "STORES_DIFFER").map("TAILRACE_WATERMARK_" + _) ++
       Seq("FILE_MISSING", "LEFT", "ROLLED_BACK", "TWO_WRITERS").map("TAILRACE_WINDOWS_" + _) ++
       Seq("CYCLE", "FEEDBACK_INCOMPLETE", "LATE", "RUNAWAY", "SCHEMA_CHANGED", "TOO_DEEP", "TOO_MANY_ROWS")

@@ -6,7 +6,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.tailrace.asof.AsOfMetrics
 import io.tailrace.examples.ExampleCounts
 import io.tailrace.join.JoinMetrics
-import io.tailrace.label.LabelMetrics
+import io.tailrace.label.{LabelMetrics, LabelStreams}
 import io.tailrace.recursion.HopReport
 import io.tailrace.replay.ReplayCounts
 import io.tailrace.sync.{SyncMetrics, SyncReport}
@@ -42,7 +42,8 @@ final class MetricCatalogSuite extends AnyFunSuite {
     "tailrace.windows" -> LandingReport.Schema,
     "tailrace.replays" -> ReplayCounts.Schema,
     "tailrace.recursion" -> HopReport.Schema,
-    "tailrace.examples" -> ExampleCounts.Schema
+    "tailrace.examples" -> ExampleCounts.Schema,
+    "tailrace.labels" -> LabelStreams.Schema
   ).foreach { case (of, schema) =>
     test(s"each number of $of is in the catalog, or is a label of one") {
       val group = MetricCatalog.group(of)

@@ -42,7 +42,9 @@ private[api] trait PythonExampleCalls {
         maxMatches = label.int("max_matches"),
         where = label.get("where"),
         since = Option(since.get(i)),
-        attribution = label.get("attribution")
+        attribution = label.get("attribution"),
+        onStall = label("on_stall"),
+        stallAfter = label.get("stall_after")
       )
     }
     val values = features.asScala.toSeq.indices.map { i =>

@@ -72,6 +72,7 @@ final case class NextRow(
   * @param right     the same
   * @param next      the next row to come out; of pairs, the next one that is given up
   * @param late      rows of the last batch that were behind the watermark, left and right
+  * @param streams   those of the labels of examples; of another join none
   * @param closeAfterMs after how long without input of the query rows come out all the same; none: unknown, or never
   * @param closedThrough left rows up to this time have come out that way, before the watermark
   */
@@ -83,6 +84,7 @@ final case class LabelFacts(
     right: Option[Long],
     next: Option[NextRow],
     late: (Long, Long) = (0, 0),
+    streams: Seq[LabelStreamFacts] = Nil,
     closeAfterMs: Option[Long] = None,
     closedThrough: Option[Long] = None
 ) extends JoinFacts {
@@ -90,6 +92,22 @@ final case class LabelFacts(
     if (isGrouped) next.forall(_.needs.exists(needs => watermark.forall(_ < needs + next.get.atMostMore)))
     else left.contains(0L) || right.contains(0L)
 }
+
+/** The stream of one or several labels.
+  *
+  * @param readTo    its watermark, in microseconds; none: no row of it has come since the query started
+  * @param silentMs  for how long it has given nothing, while others gave rows
+  * @param isStalled whether that is too long, and the others are ahead of it
+  * @param onStall   the policy
+  */
+final case class LabelStreamFacts(
+    labels: Seq[String],
+    readTo: Option[Long],
+    silentMs: Long,
+    isStalled: Boolean,
+    onStall: String,
+    stallAfterMs: Long
+)
 
 /** Rows of `tailrace.sync_join`.
   *

@@ -73,7 +73,15 @@ object WaitText {
 
   private def grouped(facts: LabelFacts): Seq[String] =
     (counts(facts.left, facts.right).toSeq :+ facts.next.fold(NoLeftRow)(next(facts, _))) ++
-      silence(facts)
+      facts.streams.filter(_.isStalled).map(stalled) ++ silence(facts)
+
+  private def stalled(stream: LabelStreamFacts): String = {
+    val names = stream.labels.map(name => s"'$name'").mkString(", ")
+    val read =
+      stream.readTo.fold("no row of it has come since the query started")(time => s"it is at ${iso(time)}")
+    s"The stream of label $names has stalled: it has given nothing for ${Durations.text(stream.silentMs * 1000)} while " +
+      s"others gave rows, and $read. ${onStall(stream.onStall, Some(stream.stallAfterMs))}"
+  }
 
   private def silence(facts: LabelFacts): Seq[String] = {
     val closes = facts.closeAfterMs.filter(_ => facts.next.nonEmpty).map { ms =>
@@ -138,8 +146,12 @@ object WaitText {
   }
 
   private def stall(facts: SyncSideFacts): Option[String] = {
-    val after = facts.stallAfterMs.fold("stall_after")(ms => Durations.text(ms * 1000))
-    facts.holder.flatMap(_ => facts.onStall).map {
+    facts.holder.flatMap(_ => facts.onStall).map(onStall(_, facts.stallAfterMs))
+  }
+
+  private def onStall(policy: String, stallAfterMs: Option[Long]): String = {
+    val after = stallAfterMs.fold("stall_after")(ms => Durations.text(ms * 1000))
+    policy match {
       case "exclude" => s"on_stall is 'exclude': if it gives no row for $after, the join goes on without it."
       case "fail" => s"on_stall is 'fail': if it gives no row for $after, the query ends."
       case other => s"on_stall is '$other': the join waits until it has rows again."

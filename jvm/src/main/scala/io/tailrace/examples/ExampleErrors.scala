@@ -28,6 +28,9 @@ private[tailrace] object ExampleErrors {
     "reason" -> cause.getMessage.linesIterator.find(_.nonEmpty).getOrElse("")
   )
 
+  def excludesLabel(label: String): TailraceAnalysisException =
+    refuse("TAILRACE_EXAMPLES_EXCLUDES_LABEL", "label" -> label)
+
   def nameExists(name: String): TailraceAnalysisException =
     refuse("TAILRACE_EXAMPLES_NAME_EXISTS", "name" -> name)
 

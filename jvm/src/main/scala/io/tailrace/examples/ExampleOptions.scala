@@ -4,7 +4,7 @@ import org.apache.spark.sql.Column
 
 import io.tailrace.asof.AsOfOptions
 import io.tailrace.common.{Arguments, Policy}
-import io.tailrace.join.SideWords
+import io.tailrace.join.{OnStall, SideWords}
 import io.tailrace.label.{Emit, JoinOptions}
 
 /** The arguments of [[io.tailrace.api.Tailrace.examples]] that hold for all labels. Names and defaults are
@@ -38,6 +38,8 @@ final case class ExampleOptions(
   * @param since      impressions before it have null in the label's column
   * @param attribution to which of several impressions an event is credited, see [[Attribution.of]]; none: to each
   * @param `match`    as in [[io.tailrace.label.JoinOptions]], and likewise the others
+  * @param onStall    "pause" or "fail": what is done if its stream gives nothing while others do
+  * @param stallAfter after how long
   */
 final case class ExampleLabel(
     name: String,
@@ -49,8 +51,22 @@ final case class ExampleLabel(
     maxMatches: Option[Int] = None,
     where: Option[String] = None,
     since: Option[Column] = None,
-    attribution: Option[String] = None
+    attribution: Option[String] = None,
+    onStall: String = "pause",
+    stallAfter: Option[String] = None
 ) {
+
+  /** @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed */
+  private[examples] def stall: OnStall = {
+    val arguments = new Arguments(call)
+    // Spark's watermark is that of the stream that is furthest behind, and nobody can take one out of it.
+    val allowed = Policy.onStall.filterNot(_ == Policy.Exclude)
+    if (onStall == Policy.Exclude.name) throw ExampleErrors.excludesLabel(name)
+    OnStall(
+      OnStall.policy(arguments, "on_stall", onStall, stallAfter, allowed),
+      OnStall.afterMs(arguments, stallAfter)
+    )
+  }
 
   /** In errors. */
   private[examples] def call: String = s"tailrace.examples, label '$name'"

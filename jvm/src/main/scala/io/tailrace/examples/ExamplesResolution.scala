@@ -1,13 +1,13 @@
 package io.tailrace.examples
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Project}
 import org.apache.spark.sql.tailrace.SparkPlans
 
-import io.tailrace.common.Durations
+import io.tailrace.common.{Durations, Policy, ProgressName}
 import io.tailrace.join.JoinCheckpoint.OfExamples
 import io.tailrace.join.JoinSides
-import io.tailrace.label.{JoinOptions, JoinResolution, LabelJoin}
+import io.tailrace.label.{JoinOptions, JoinResolution, LabelJoin, LabelStream, LabelStreams}
 import io.tailrace.plan.Columns
 
 /** Makes one join of the impressions with all labels, and columns of its groups:
@@ -66,6 +66,7 @@ private[tailrace] final class ExamplesResolution(
     // Without checks: their types may still have to be made equal.
     val on = label.on.map { case (l, r) => lefts.find("on", l) -> columns.find("on", r) }
     val attribution = label.attribution.map(Attribution.of(_, join.arguments))
+    label.stall: Unit
     if (attribution.exists(_.isShared))
       columns.checkAdded(LabelRule.Credit.name, Columns.rename(LabelRule.Credit.name))
     val where = asGiven.where.map(_.transform {
@@ -141,9 +142,28 @@ private[tailrace] final class ExamplesResolution(
     joined.transformDown {
       case join: LabelJoin if outermost.exists(_ eq join) =>
         val touch = if (leavesTouches(found)) union.touch(join.left.output, join.leftTime) else Nil
-        join.copy(settings = join.settings.copy(alsoBound = bound.toMap), touch = touch)
+        val settings = join.settings.copy(alsoBound = bound.toMap, streams = streams(found, options))
+        join.copy(settings = settings, touch = touch)
     }
   }
+
+  /** Labels of one stream wait for it together: the shortest `stall_after` counts, and one that fails. */
+  private def streams(found: Seq[FoundLabel], options: ExampleOptions): Option[LabelStreams] =
+    Option.when(left.isStreaming) {
+      def watermarks(of: FoundLabel) = of.plan.collect { case w: EventTimeWatermark => w.nodeId }.toSet
+      val byStream = found.groupBy(watermarks).toSeq.sortBy { case (_, of) => found.indexOf(of.head) }
+      LabelStreams(
+        ProgressName("labels", options.name, ExampleOptions.Name),
+        byStream.map { case (nodes, of) =>
+          val stalls = of.map(_.label.stall)
+          val worst = stalls.filter(_.policy == Policy.Fail) match {
+            case Seq() => stalls
+            case fail => fail
+          }
+          LabelStream(of.map(_.label.name), nodes, worst.minBy(_.afterMs))
+        }
+      )
+    }
 
   /** Whether the operator makes a touch of each impression. */
   private def leavesTouches(found: Seq[FoundLabel]): Boolean =

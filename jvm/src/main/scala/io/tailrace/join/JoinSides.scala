@@ -5,8 +5,9 @@ import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalP
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.types._
 
-import io.tailrace.common.Errors.refuse
-import io.tailrace.common.{Arguments, TailraceAnalysisException}
+import io.tailrace.common.Errors.{refuse, stateError}
+import io.tailrace.common._
+import io.tailrace.driver.LabelStreamFacts
 import io.tailrace.plan.Columns
 import io.tailrace.state.KeyEncoder
 
@@ -252,6 +253,16 @@ object JoinErrors {
 
   def optionConflict(argument: String, value: String): TailraceAnalysisException =
     refuse("TAILRACE_JOIN_OPTION_CONFLICT", "argument" -> argument, "value" -> value)
+
+  private[tailrace] def labelStalled(stream: LabelStreamFacts): TailraceStateException = stateError(
+    "TAILRACE_EXAMPLES_STALLED",
+    null,
+    "labels" -> stream.labels.mkString(", "),
+    "silent" -> Durations.text(stream.silentMs * 1000),
+    "watermark" -> stream.readTo.fold("no row of it has come since the query started") { time =>
+      s"its watermark is ${EventTimes.iso(time)}"
+    }
+  )
 
   def closesInNoBatch(): TailraceAnalysisException = refuse("TAILRACE_JOIN_CLOSES_IN_NO_BATCH")
 

@@ -44,6 +44,7 @@ object Release {
   * @param horizons   when versions of a left row come out; none: it comes out once
   * @param exactlyOne with pairs: see [[OneToOne]]
   * @param decided    whether a left row comes out as soon as its first match is certain, not when its window closes
+  * @param streams    of the labels, if the join is one of examples
   * @param closeAfterMs after how long without input of the query rows that wait come out; none: when the watermark says so
   */
 final case class JoinSettings(
@@ -59,7 +60,8 @@ final case class JoinSettings(
     horizons: Option[Horizons] = None,
     exactlyOne: Boolean = false,
     decided: Boolean = false,
-    closeAfterMs: Option[Long] = None
+    closeAfterMs: Option[Long] = None,
+    streams: Option[LabelStreams] = None
 ) {
   def isGrouped: Boolean = output == JoinOutput.Grouped
 

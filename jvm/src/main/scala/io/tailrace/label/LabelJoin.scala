@@ -6,6 +6,7 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.tailrace.SparkPlans
 
 import io.tailrace.common.TailraceConf
+import io.tailrace.driver.ReportExec
 import io.tailrace.join.{BatchJoinExec, CloseAfter, JoinColumns, JoinNode, StoredJoinExec}
 import io.tailrace.plan.WriteCheck
 
@@ -54,11 +55,17 @@ object LabelJoinStrategy extends SparkStrategy {
       case join: LabelJoin if join.isStreaming =>
         val settings = join.settings.copy(strategy = strategy(join.settings))
         val stored = StoredLabelJoin(join.columns, settings)
-        StoredJoinExec(stored, join.output, planLater(join.left), planLater(join.right)) :: Nil
+        val exec = StoredJoinExec(stored, join.output, planLater(join.left), planLater(join.right))
+        settings.streams.fold[SparkPlan](exec)(reporting(exec, _)) :: Nil
       case join: LabelJoin =>
         val (left, right) = (planLater(join.left), planLater(join.right))
         LabelJoinBatchExec(join.columns, join.settings, join.output, left, right) :: Nil
       case _ => Nil
+    }
+
+  private def reporting(exec: StoredJoinExec, streams: LabelStreams): SparkPlan =
+    ReportExec(streams.progress, exec) { case join: StoredJoinExec =>
+      LabelStreams.row(LabelStreams.of(join, streams).facts)
     }
 
   /** Pairs are due as soon as both rows are there: eager. Versions of a group are found by what their right rows' times

@@ -4,6 +4,7 @@ import org.apache.spark.SparkContext
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.{Inner, JoinType, LeftOuter}
 import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.tailrace.StreamingBatch
 
 import io.tailrace.common.TailraceConf
 import io.tailrace.driver.{JoinFacts, LabelFacts, NextRow}
@@ -150,6 +151,8 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
 
   private lazy val closing = settings.closeAfterMs.map(new CloseAfter(exec, _, waiting))
 
+  private lazy val stalls = settings.streams.map(LabelStreams.of(exec, _))
+
   override def hasTold: Boolean = !settings.isGrouped || waiting.now.size == exec.getStateInfo.numPartitions
   override def oldestWaiting: Option[Map[Int, Option[Long]]] = Option.when(settings.isGrouped)(waiting.now)
 
@@ -167,6 +170,7 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
         NextRow(time, isBound = true, partition, key = None, Some(needs), atMostMore = release.every)
       },
       late = metrics(LabelMetrics.LateLeftRows).value -> metrics(LabelMetrics.LateRightRows).value,
+      streams = stalls.toSeq.flatMap(_.facts),
       closeAfterMs = settings.closeAfterMs,
       closedThrough = closing.flatMap(_.closedBefore(exec.eventTimeWatermarkForEviction, window.leftExpiry))
     )
@@ -194,6 +198,7 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
     closing.flatMap(_.closedThrough).map(Math.floorDiv(_, 1000L))
 
   override def tasks: StoredJoinTasks = {
+    stalls.foreach(LabelStreams.begins(exec.session, _, StreamingBatch.current(exec.session).batchId))
     val watermark = JoinWindow.ofMillis(exec.eventTimeWatermarkForEviction)
     val lateWatermark = JoinWindow.ofMillis(exec.eventTimeWatermarkForLateEvents)
     val buckets = TailraceConf.BucketsPerWindow.read(exec.setting)

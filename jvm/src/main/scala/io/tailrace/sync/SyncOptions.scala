@@ -1,6 +1,7 @@
 package io.tailrace.sync
 
 import io.tailrace.common.{Arguments, Policy}
+import io.tailrace.join.OnStall
 
 /** The arguments of [[io.tailrace.api.Tailrace.syncJoin]] besides the DataFrames and the keys. Names and
   * defaults are those of Python.
@@ -48,6 +49,7 @@ final case class SyncOptions(
 
   /** @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed */
   private[tailrace] def settings: SyncSettings = {
+    def stallPolicy(argument: String, value: String) = OnStall.policy(arguments, argument, value, stallAfter)
     val leftStall = onLeftStall.map(stallPolicy("on_left_stall", _))
     val stall = stallPolicy("on_stall", onStall)
     val future = arguments.choice("on_future", onFuture, Policy.onFuture)
@@ -60,7 +62,7 @@ final case class SyncOptions(
       arguments.duration("sync_delay", syncDelay),
       arguments.duration("window", window),
       stall,
-      stallAfter.fold(StallAfterMs)(arguments.millis("stall_after", _)),
+      OnStall.afterMs(arguments, stallAfter),
       arguments.choice("on_duplicate", onDuplicate, Policy.onDuplicate),
       arguments.choice("on_unmatched_right", onUnmatchedRight, Policy.onUnmatchedRight) == Policy.Emit,
       maxPending,
@@ -71,21 +73,12 @@ final case class SyncOptions(
     )
   }
 
-  private def stallPolicy(argument: String, value: String): Policy = {
-    val policy = arguments.choice(argument, value, Policy.onStall)
-    if (stallAfter.isEmpty && policy != Policy.Pause)
-      throw arguments.needs(argument, value, "stall_after, for instance stall_after='5 minutes'")
-    policy
-  }
 }
 
 object SyncOptions {
   private[tailrace] val arguments = new Arguments("tailrace.sync_join")
 
   private[sync] val Name = "sync_join"
-
-  /** A minute. */
-  private val StallAfterMs = 60L * 1000
 
   /** Rows of a side that are held on disk by default: a gigabyte of rows of 100 bytes. The index of so many right
     * rows takes about 300 MB of all executors together, and less if Spark has less for it.

@@ -1,0 +1,33 @@
+package io.tailrace.join
+
+import io.tailrace.common.{Arguments, Policy}
+
+/** What a join does about a part of its input that it waits for, and that gives nothing while others do.
+  *
+  * @param afterMs for how long it has given nothing
+  */
+final case class OnStall(policy: Policy, afterMs: Long)
+
+/** The arguments `on_stall` and `stall_after` of all calls. */
+private[tailrace] object OnStall {
+
+  /** A minute: what only waits is warned of all the same. */
+  private val DefaultMs = 60L * 1000
+
+  def afterMs(arguments: Arguments, stallAfter: Option[String]): Long =
+    stallAfter.fold(DefaultMs)(arguments.millis("stall_after", _))
+
+  /** @param argument the one that has the policy */
+  def policy(
+      arguments: Arguments,
+      argument: String,
+      value: String,
+      stallAfter: Option[String],
+      allowed: Seq[Policy] = Policy.onStall
+  ): Policy = {
+    val policy = arguments.choice(argument, value, allowed)
+    if (stallAfter.isEmpty && policy != Policy.Pause)
+      throw arguments.needs(argument, value, "stall_after, for instance stall_after='5 minutes'")
+    policy
+  }
+}

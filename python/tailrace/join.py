@@ -36,6 +36,7 @@ def join(
     emit: Emit = "all",
     release: Release = "closed",
     exactly_one: bool = False,
+    amend_for: Duration | None = None,
     hot: Sequence[object] | None = None,
     hot_parts: int = 8,
 ) -> DataFrame:
@@ -120,6 +121,15 @@ def join(
             earliest left row of its window that is free; left rows that come in a later micro-batch than
             their right rows take the earliest of these. Matches that are left out, and rows that leave
             without a partner, are counted: `matchesLeftOut`, `unpairedRows`. A checkpoint is bound to it.
+        amend_for: with how="left", how long after its window has closed a left row may be amended: a
+            duration of more than zero. A right row that comes until the watermark has passed
+            left_time + after + amend_for, however late, gives the left row's group once more: a row with the
+            key columns and `left_time`, null in the other left columns, the whole new group, and "amended"
+            in a column `_mark`. It comes out in the micro-batch that has read the right row, once a
+            micro-batch, and only if the group has changed. The state has the keys and times of left rows,
+            and their right rows, for so much longer. It may change at a restart: left rows that have come
+            out before it was given aren't amended. Operators behind the join see amended rows behind their
+            watermark. Batch DataFrames have none.
         hot: keys with so many left rows that one task would be busy with each of them: values of the key
             column, or tuples with a value for each of several. Their left rows are split over `hot_parts`
             partitions, and their right rows are kept in each of these. A checkpoint is bound to both. What
@@ -134,8 +144,11 @@ def join(
         right_time (equal times by content), empty when there is no match; then `<into>_truncated` boolean if
         `max_matches` is given; then, with horizons, `horizon` string ("10 minutes", "1 hour 30 minutes"),
         `final` boolean, and `changed` boolean: whether the group isn't that of the version before, null in
-        the first one; then `_mark` string if on_late="mark", null on ordinary rows. A left row that comes
-        out by itself, because it is late or has no time, has a null horizon and is final.
+        the first one; then `_mark` string if on_late="mark" or with `amend_for`, null on ordinary rows. An
+        amended row has the final horizon, and is final and changed. A left row that comes out by itself,
+        because it is late or has no time, has a null horizon and is final.
+
+        With `amend_for` or on_late="mark", all left columns may be null.
 
         how="inner": the left columns; the right columns but the keys; then `_mark` string if on_late="mark".
 
@@ -166,7 +179,9 @@ def join(
         | _convert.durations(**_convert.given(release_every=release_every, close_after=close_after))
         | _convert.counts(hot_parts=hot_parts)
     )
-    options |= _convert.texts(emit=emit, release=release) | _convert.durations(**_convert.given(early=early))
+    options |= _convert.texts(emit=emit, release=release) | _convert.durations(
+        **_convert.given(early=early, amend_for=amend_for)
+    )
     keys = [] if hot is None else _convert.values(hot, "hot")
     ends = [] if horizons is None else _convert.several_durations(horizons, "horizons")
     return _jvm.plan("join", left, right, on_left, on_right, keys, ends, options)

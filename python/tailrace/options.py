@@ -13,6 +13,7 @@ The values of all arguments `on_<event>` are from one list:
 `Reason` has all values of the column `_mark`. It is null on ordinary rows:
 
     "late_left", "late_right"  `join`: a left or a right row at or behind the watermark that wasn't taken
+    "amended"                  `join`: the new group of a left row that has come out before
     "replay"                   `filter_replays`: a record that was written again
     "duplicate"                `sync_join`: a further row of a key
     "future"                   `sync_join` and the watermarks: an event time too far ahead of the clock
@@ -55,4 +56,4 @@ LabelStall: TypeAlias = Literal["pause", "fail"]
 OnLimit: TypeAlias = Literal["fail", "drop"]
 OnCycle: TypeAlias = Literal["fail", "drop", "mark"]
 
-Reason: TypeAlias = Literal["late_left", "late_right", "replay", "duplicate", "future", "cycle"]
+Reason: TypeAlias = Literal["late_left", "late_right", "amended", "replay", "duplicate", "future", "cycle"]

@@ -39,7 +39,8 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     some <- Gen.listOf(runs)
     right <- Gen.oneOf(Gen.const(Long.MinValue), Arbitrary.arbitrary[Long])
     late <- Gen.listOf(Gen.zip(Gen.choose(1L, 1000L), Arbitrary.arbitrary[Long]).map(LateRows.tupled))
-  } yield Manifest(version, through, some, right, late)
+    amends <- Gen.option(Arbitrary.arbitrary[Long])
+  } yield Manifest(version, through, some, right, late, amends)
 
   private val golden = Manifest(
     7,
@@ -60,7 +61,7 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     )
   )
 
-  private def goldenBytes: Array[Byte] = Files.readAllBytes(LocalPath.of("tests/golden/manifest-5.txt"))
+  private def goldenBytes: Array[Byte] = Files.readAllBytes(LocalPath.of("tests/golden/manifest-6.txt"))
 
   private def error(bytes: Array[Byte]): SparkThrowable =
     intercept[Exception](Manifest.decode(bytes, place, path)) match {
@@ -110,6 +111,21 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         """"7-a.run","length":1234,"crc32c":4294967295,"sections":[],"level":0}]}"""
     assert(new String(encode(late), UTF_8).split('\n')(1) == text)
     assert(Manifest.decode(encode(late), place, path) == late)
+  }
+
+  test("a manifest of a label join that amends rows has the golden bytes, with one more field") {
+    val amends =
+      golden.copy(runs = golden.runs.take(1).map(_.copy(sections = Nil)), amendsAfter = Some(-80))
+    val text =
+      """{"version":7,"expiredThrough":-5,"amendsAfter":-80,"runs":[{"name":""" +
+        """"7-a.run","length":1234,"crc32c":4294967295,"sections":[],"level":0}]}"""
+    assert(new String(encode(amends), UTF_8).split('\n')(1) == text)
+    assert(Manifest.decode(encode(amends), place, path) == amends)
+  }
+
+  test("a manifest of format 5 is read, where no row is amended") {
+    val bytes = Files.readAllBytes(LocalPath.of("tests/golden/manifest-5.txt"))
+    assert(Manifest.decode(bytes, place, path) == golden)
   }
 
   test("a manifest of format 4 is read, where no late rows are taken") {
@@ -197,7 +213,7 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  Seq(6 -> "a newer format", 1 -> "the format before the first release").foreach { case (format, what) =>
+  Seq(7 -> "a newer format", 1 -> "the format before the first release").foreach { case (format, what) =>
     test(s"$what is refused by its number, whatever follows") {
       Seq("", "of another shape\n\n\n", "{}\n00000000\n").foreach { rest =>
         val e = error(s"tailrace-state $format\n$rest".getBytes(UTF_8))

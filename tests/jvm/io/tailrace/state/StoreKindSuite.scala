@@ -17,7 +17,8 @@ final class StoreKindSuite extends AnyFunSuite {
         (8, "right-newest", false),
         (9, "gone-left", true),
         (10, "gone-right", true),
-        (11, "right-time-sorted", true)
+        (11, "right-time-sorted", true),
+        (12, "left-out", false)
       )
     )
   }

@@ -68,6 +68,7 @@ object PythonApi extends PythonStateCalls with PythonReportCalls with PythonExam
         early = chosen.get("early"),
         release = chosen("release"),
         exactlyOne = chosen("exactly_one").toBoolean,
+        amendFor = chosen.get("amend_for"),
         hot = hot.asScala.toSeq.map(_.asScala.toSeq),
         hotParts = chosen.int("hot_parts").get
       )

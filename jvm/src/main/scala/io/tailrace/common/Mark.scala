@@ -25,6 +25,9 @@ object Mark {
   /** A right row of `join` at or behind the watermark. */
   case object LateRight extends Mark("late_right")
 
+  /** The new group of a left row of `join` that has come out before. */
+  case object Amended extends Mark("amended")
+
   /** A record of `filter_replays` that was written again. */
   case object Replay extends Mark("replay")
 
@@ -37,7 +40,7 @@ object Mark {
   /** A row of `recursively` that closes a cycle. */
   case object Cycle extends Mark("cycle")
 
-  val values: Seq[Mark] = Seq(LateLeft, LateRight, Replay, Duplicate, Future, Cycle)
+  val values: Seq[Mark] = Seq(LateLeft, LateRight, Amended, Replay, Duplicate, Future, Cycle)
 
   val Column = "_mark"
 

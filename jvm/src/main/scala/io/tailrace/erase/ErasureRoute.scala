@@ -87,7 +87,7 @@ private final class ErasureRoute(
       case LeftKeySorted if RowLayout.valueLength(row.base, row.at) == 0 =>
         // Its row counts where it is whole.
         Option.when(isErasedLeft(row.seq))("")
-      case LeftKeySorted => Option.when(isLeft(live, row))(Left)
+      case LeftKeySorted | LeftOut => Option.when(isLeft(live, row))(Left)
       case RightKeySorted | RightTimeSorted | HeldRight | RightNewest =>
         Option.when(isRight(live, row, keyed))(if (isFirstPart(live, keyed)) Right else "")
       case JoinedIndicator => Option.when(isErasedLeft(row.seq) || isRight(live, row, keyed))(Matches)

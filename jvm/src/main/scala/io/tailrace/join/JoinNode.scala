@@ -97,6 +97,7 @@ object OneEventTimeExec {
   * without the keys: the value of a right row in the state, and the element of a group.
   *
   * @param touch the payload of the right row that each left row leaves of itself, by left columns; empty: none
+  * @param kept  left columns that an amended row has beside the keys and the time
   */
 final case class JoinColumns(
     left: Seq[Attribute],
@@ -106,7 +107,8 @@ final case class JoinColumns(
     leftTime: Attribute,
     rightTime: Attribute,
     added: Seq[Attribute],
-    touch: Seq[Expression] = Nil
+    touch: Seq[Expression] = Nil,
+    kept: Seq[Attribute] = Nil
 ) {
   val payload: Seq[Attribute] = JoinColumns.payload(right, rightKeys)
 

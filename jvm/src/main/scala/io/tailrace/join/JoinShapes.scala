@@ -42,8 +42,12 @@ final class JoinShapes(written: Seq[JoinSchema], override val newest: Int) exten
     if (section.schema == newest) null
     else {
       if (section.schema >= schemas.size) throw ValueChange.unknown(section, schemas.size)
-      // The values of matches are right rows. Marks have none.
-      val side = if (section.kind == StoreKind.JoinedIndicator) Some(Side.Right) else Side.of(section.kind)
+      // The values of matches are right rows, those of rows that have come out left ones. Marks have none.
+      val side = section.kind match {
+        case StoreKind.JoinedIndicator => Some(Side.Right)
+        case StoreKind.LeftOut => Some(Side.Left)
+        case kind => Side.of(kind)
+      }
       def of(columns: Columns) = if (side.contains(Side.Left)) columns.left else columns.right
       side.map(_ => (of(schemas(section.schema)), of(schemas(newest)))).filter(s => s._1 != s._2) match {
         // Eager matching keeps the keys of left rows once more, without the rows.

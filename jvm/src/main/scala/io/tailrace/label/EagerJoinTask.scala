@@ -131,7 +131,7 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
     override protected def step(): UnsafeRow =
       if (lefts.isEmpty) {
         counts.report()
-        reportOut()
+        closing.report()
         end()
         null
       } else {
@@ -150,7 +150,7 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
       val left = pointTo(leftRow, current, 0)
       val row = groupWriter.write(left, time, Matches(group, 0, group.size, matched))
       counts.add(groupWriter)
-      countOut(time)
+      closing.add(time)
       row
     }
   }

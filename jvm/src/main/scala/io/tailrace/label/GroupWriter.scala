@@ -9,7 +9,7 @@ import io.tailrace.join.{JoinColumns, LeftRowWriter}
 import io.tailrace.state.{RowLayout, RowMemory}
 
 /** Writes a row of a grouped join: the left columns, those of its [[GroupForm]], then what the row says of its version
-  * if there are horizons, then `_mark` if late rows come out.
+  * if there are horizons, then `_mark` if rows come out that have one.
   */
 private[tailrace] abstract class GroupWriter(
     columns: JoinColumns,
@@ -23,6 +23,10 @@ private[tailrace] abstract class GroupWriter(
   private var horizon = 0
   private var isCompared = false
   private var isChanged = false
+  private var mark: UTF8String = _
+
+  /** The mark of the rows that follow; null: they are ordinary ones. */
+  final def markIs(text: UTF8String): Unit = mark = text
 
   /** How many right rows the last row has. */
   def lastSize: Int
@@ -63,23 +67,33 @@ private[tailrace] abstract class GroupWriter(
     val length = needed.toInt
     ensure(length)
     writeLeft(left)
-    if (settings.marksLate) writeNull(columns.added.size - 1)
     writeFound(at)
     if (horizons.nonEmpty) writeVersion(end.toInt)
+    if (settings.hasMarks) writeMark(length)
     written(length)
   }
 
-  private def textBytes: Long =
-    if (horizons.isEmpty || horizon < 0) 0L else RowLayout.padded(horizons(horizon).numBytes)
+  private def textBytes: Long = {
+    val version = if (horizons.isEmpty || horizon < 0) 0L else RowLayout.padded(horizons(horizon).numBytes)
+    version + markBytes
+  }
+
+  private def markBytes: Long = if (mark == null) 0L else RowLayout.padded(mark.numBytes)
+
+  /** It is the last one of the row. */
+  private def writeMark(end: Int): Unit = {
+    val column = columns.added.size - 1
+    if (mark == null) writeNull(column) else putText(column, mark, end - markBytes.toInt)
+  }
+
+  private def putText(column: Int, text: UTF8String, at: Int): Unit = {
+    put(at + RowLayout.padded(text.numBytes).toInt - 8, 0L)
+    copy(text.getBaseObject, text.getBaseOffset, at, text.numBytes)
+    putAdded(column, offsetAndSize(at, text.numBytes))
+  }
 
   private def writeVersion(textAt: Int): Unit = {
-    if (horizon < 0) writeNull(versionAt)
-    else {
-      val text = horizons(horizon)
-      put(textAt + RowLayout.padded(text.numBytes).toInt - 8, 0L)
-      copy(text.getBaseObject, text.getBaseOffset, textAt, text.numBytes)
-      putAdded(versionAt, offsetAndSize(textAt, text.numBytes))
-    }
+    if (horizon < 0) writeNull(versionAt) else putText(versionAt, horizons(horizon), textAt)
     putFlag(versionAt + 1, horizon < 0 || horizon == horizons.length - 1)
     if (isCompared) putFlag(versionAt + 2, isChanged) else writeNull(versionAt + 2)
   }

@@ -38,6 +38,8 @@ import io.tailrace.plan.{Columns, OwnColumns}
   *                   soon as its first match is certain
   * @param exactlyOne with "inner", whether a left row has one match at the most, and a right row too: both leave the
   *                   state when they have been paired
+  * @param amendFor   with "left", how long after its window has closed a left row may be amended: a late right row that
+  *                   comes until then gives its group once more; adds a column `_mark`
   * @param hot        keys with so many left rows that each is the work of several tasks: a value for each key
   *                   column
   * @param hotParts   over how many partitions such a key is split, 2 to 1,024; each keeps its right rows
@@ -61,6 +63,7 @@ final case class JoinOptions(
     early: Option[String] = None,
     release: String = Release.Closed.name,
     exactlyOne: Boolean = false,
+    amendFor: Option[String] = None,
     hot: Seq[Seq[Any]] = Nil,
     hotParts: Int = 8,
     call: String = "tailrace.join",
@@ -108,8 +111,19 @@ final case class JoinOptions(
       horizons = versions(output, window),
       exactlyOne = exactlyOne,
       decided = isDecided(output, one.policy, window),
-      closeAfterMs = closeAfter.map(arguments.millis(CloseAfter.Argument, _))
+      closeAfterMs = closeAfter.map(arguments.millis(CloseAfter.Argument, _)),
+      amendFor = amendFor.map(amends(_, output))
     )
+  }
+
+  private def amends(text: String, output: JoinOutput): Long = {
+    if (output == JoinOutput.Pairs) throw JoinErrors.optionConflict("amend_for", text)
+    // Late rows that nobody takes amend nothing.
+    if (lateLabels.contains(false))
+      throw arguments.invalid("late_labels", "false", "true, or none, with `amend_for`")
+    // What silence lets out, the watermark hasn't passed: a label may then be neither late nor in time.
+    if (closeAfter.nonEmpty) throw arguments.invalid("amend_for", text, "left out, with `close_after`")
+    arguments.duration("amend_for", text, least = 1)
   }
 
   /** What comes out of the matches of a left row, if it isn't pairs. */
@@ -127,8 +141,8 @@ final case class JoinOptions(
       if (policy != MatchPolicy.First)
         throw arguments.needs("release", release, s"match='${MatchPolicy.First.name}'")
       if (window.before > 0) throw arguments.needs("release", release, "before='0 seconds'")
-      if (horizons.nonEmpty || early.nonEmpty)
-        throw arguments.invalid("release", release, "'closed' with `horizons` or `early`")
+      if (horizons.nonEmpty || early.nonEmpty || amendFor.nonEmpty)
+        throw arguments.invalid("release", release, "'closed' with `horizons`, `early` or `amend_for`")
       // Rows that silence closes may have matches that the watermark hasn't passed.
       if (closeAfter.nonEmpty)
         throw arguments.invalid("release", release, "'closed' with `close_after`")
@@ -193,7 +207,7 @@ private[tailrace] final class JoinResolution(
     val settings = asked.copy(form = form.getOrElse(asked.form))
     val sides = new JoinSides(options.arguments, left, right, sameName, options.words)
     sides.checkAreAlike()
-    sides.withWiderKeys(on, settings.marksLate)(resolve(_, on, options, settings))
+    sides.withWiderKeys(on, settings.hasMarks)(resolve(_, on, options, settings))
   }
 
   private def resolve(
@@ -230,7 +244,7 @@ private[tailrace] final class JoinResolution(
     import options.into
     val leftColumns = sides.columns("left")
     def checkAdded(columns: Columns)(a: Attribute): Unit = columns.checkAdded(a.name, Columns.rename(a.name))
-    val marks = if (settings.marksLate) Seq(Mark.attribute()) else Nil
+    val marks = if (settings.hasMarks) Seq(Mark.attribute()) else Nil
     // A column beside the left columns must not have the name of one of them: users could select neither.
     if (settings.isGrouped) {
       if (payload.isEmpty) throw JoinErrors.labelEmpty(into)

@@ -46,6 +46,7 @@ object Release {
   * @param decided    whether a left row comes out as soon as its first match is certain, not when its window closes
   * @param streams    of the labels, if the join is one of examples
   * @param closeAfterMs after how long without input of the query rows that wait come out; none: when the watermark says so
+  * @param amendFor   how long after its window has closed a left row may be amended, microseconds; none: not at all
   */
 final case class JoinSettings(
     window: JoinWindow,
@@ -61,9 +62,16 @@ final case class JoinSettings(
     exactlyOne: Boolean = false,
     decided: Boolean = false,
     closeAfterMs: Option[Long] = None,
-    streams: Option[LabelStreams] = None
+    streams: Option[LabelStreams] = None,
+    amendFor: Option[Long] = None
 ) {
   def isGrouped: Boolean = output == JoinOutput.Grouped
+
+  /** Whether rows come out that aren't ordinary ones, and so a column says which. */
+  def hasMarks: Boolean = marksLate || amendFor.nonEmpty
+
+  /** A left row gets what comes until the watermark has reached its time plus this, in its row or amended. */
+  def takesFor: Long = JoinWindow.saturatingAdd(window.after, amendFor.getOrElse(0L))
 
   /** Whether pairs with late right rows are further behind the watermark than others. A checkpoint is bound to them
     * then: a watermark of what follows mustn't go back, or rows that have left there could come again.
@@ -81,11 +89,12 @@ final case class JoinSettings(
     val versions =
       horizons.fold("")(h => s", horizons=[${h.words.mkString(", ")}], emit=${h.emit.name}")
     val when = if (decided) s", release=${Release.Decided.name}" else ""
+    val amends = amendFor.fold("")(time => s", amend_for=${Durations.text(time)}")
     val one = if (exactlyOne) ", exactly_one=true" else ""
     val closing = closeAfterMs.fold("")(ms => s", close_after=${Durations.text(ms * 1000)}")
     val keys = hot.fold("")(keys => s", hot=[$keys]")
     s"how=${output.name}, before=${Durations.text(window.before)}, after=${Durations.text(window.after)}, " +
-      s"${form.text}, on_late=$onLate$late$one$versions$when$steps$closing$keys"
+      s"${form.text}, on_late=$onLate$late$one$amends$versions$when$steps$closing$keys"
   }
 
   /** The most that comes out for one left row. All pairs come out. */

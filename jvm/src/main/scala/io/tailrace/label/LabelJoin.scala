@@ -16,6 +16,7 @@ import io.tailrace.plan.WriteCheck
   * @param added  the group, the truncation flag and the mark of late rows, as far as asked for
   * @param touch  in a stream, each left row is a right row, too, with this payload; empty: it isn't. A group
   *               then has the left rows of the key around its own one
+  * @param kept   left columns that an amended row has beside the keys and the time
   */
 case class LabelJoin(
     left: LogicalPlan,
@@ -27,9 +28,10 @@ case class LabelJoin(
     settings: JoinSettings,
     paired: Seq[Attribute],
     added: Seq[Attribute],
-    touch: Seq[Expression] = Nil
+    touch: Seq[Expression] = Nil,
+    kept: Seq[Attribute] = Nil
 ) extends JoinNode {
-  override def columns: JoinColumns = super.columns.copy(touch = touch)
+  override def columns: JoinColumns = super.columns.copy(touch = touch, kept = kept)
 
   override def operator: String = "tailrace.join"
   override def writeChecks: Seq[WriteCheck] =
@@ -39,7 +41,7 @@ case class LabelJoin(
   override def description: String =
     if (settings.isGrouped) "a grouped tailrace.join" else "an inner tailrace.join"
 
-  override def rightComesOutAlone: Boolean = settings.marksLate
+  override def rightComesOutAlone: Boolean = settings.hasMarks
 
   override def rightTimes: Seq[(Attribute, Attribute)] =
     paired.find(_.metadata.contains(EventTimeWatermark.delayKey)).map(_ -> rightTime).toSeq
@@ -69,14 +71,14 @@ object LabelJoinStrategy extends SparkStrategy {
     }
 
   /** Pairs are due as soon as both rows are there: eager. Versions of a group are found by what their right rows' times
-    * say, which eager matching drops: lazy. Groups are due when the window has closed: lazy,
+    * say, which eager matching drops: lazy. So are amended groups. Groups are due when the window has closed: lazy,
     * which writes and reads each row once. A user sets eager where most right rows match nothing and would
     * wait for the end of a long window (`adr/006`).
     */
   private def strategy(settings: JoinSettings): MatchStrategy =
     if (!settings.isGrouped) MatchStrategy.Eager
     else if (settings.decided) MatchStrategy.Decided
-    else if (settings.horizons.nonEmpty) MatchStrategy.Lazy
+    else if (settings.horizons.nonEmpty || settings.amendFor.nonEmpty) MatchStrategy.Lazy
     else {
       val wish = TailraceConf.JoinStrategy.read(SparkPlans.activeSetting)
       MatchStrategy.values.find(_.name == wish).getOrElse(MatchStrategy.Lazy)

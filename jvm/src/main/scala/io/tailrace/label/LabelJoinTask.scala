@@ -2,6 +2,7 @@ package io.tailrace.label
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.types.{BooleanType, StringType}
 
 import io.tailrace.common.Mark
@@ -27,7 +28,13 @@ abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings,
     */
   protected val closedThrough: Long = Math.max(decidedThrough, window.leftExpiry(times.lateWatermark))
 
-  private val input = new LabelInput(context, settings, times.lateWatermark, closedThrough, () => flush())
+  protected val amendments: Option[Amendments] =
+    settings.amendFor.map(_ => new Amendments(context, settings, times))
+
+  private val input = {
+    val decided = amendments.fold(closedThrough)(_.after)
+    new LabelInput(context, settings, times.lateWatermark, decided, amendments, () => flush())
+  }
 
   /** How many right rows were taken though they are late. */
   protected def lateRightsTaken: Long = input.lateTaken
@@ -44,12 +51,7 @@ abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings,
 
   /** Left rows up to this time come out in this micro-batch, or have come out. */
   protected val through: Long = (Seq(dueThrough) ++ times.closed).max
-  private var closedRows = 0L
-
-  /** A left row comes out. */
-  protected def countOut(leftTime: Long): Unit = if (leftTime > dueThrough) closedRows += 1
-
-  protected def reportOut(): Unit = context.metric(LabelMetrics.ClosedBySilence) += closedRows
+  protected val closing = new ClosedRows(dueThrough, context.metric)
   private var flushNanos = 0L
 
   override protected def phases(
@@ -93,7 +95,10 @@ abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings,
 
   override def expiryNanos: Long = 0L
 
-  override def close(): Unit = input.close()
+  override def close(): Unit = {
+    input.close()
+    amendments.foreach(_.close())
+  }
 
   protected def pointTo(row: UnsafeRow, rows: RowBuffer, i: Int): UnsafeRow = {
     row.pointTo(rows.base(i), rows.valueOffset(i), rows.valueLength(i))
@@ -105,13 +110,16 @@ abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings,
   * and left rows without a time, come out at once.
   *
   * A right row behind the watermark is taken all the same, if by the times alone a left row may match it that waits
-  * or is still to come. Whether there is one with its key, nobody knows yet.
+  * or is still to come, or may be amended. Whether there is one with its key, nobody knows yet.
+  *
+  * @param decidedThrough left rows up to this time get nothing of this batch
   */
 private final class LabelInput(
     context: StoredJoinContext,
     settings: JoinSettings,
     lateWatermark: Long,
-    closedThrough: Long,
+    decidedThrough: Long,
+    amendments: Option[Amendments],
     flush: () => Unit
 ) extends JoinInput(context, flush) {
   import context.{columns, metric, store}
@@ -172,7 +180,7 @@ private final class LabelInput(
       private val timeOrdinal = columns.rightTimeOrdinal
       private val payload = columns.payloadProjection()
       private lazy val late = alone.right
-      private val matchless = window.rightExpiryAtWindowEnd(closedThrough)
+      private val matchless = window.rightExpiryAtWindowEnd(decidedThrough)
 
       // Left rows up to there have come out, by silence if the watermark is behind the end of their windows.
       private val missedThrough =
@@ -195,8 +203,11 @@ private final class LabelInput(
             lateRows += 1
             if (settings.marksLate) late(row) else null
           } else {
-            if (JoinWindow.isLate(time, lateWatermark)) taken += 1
             if (time <= missedThrough) missing += 1
+            if (JoinWindow.isLate(time, lateWatermark)) {
+              taken += 1
+              amendments.foreach(_.note(keys.bytes, keyLength, time))
+            }
             keep(rights, keys.bytes, keyLength, time, payload(row))
             null
           }
@@ -211,16 +222,30 @@ private final class LabelInput(
       }
     }
 
-  override def makeRoom(): Boolean = (!left.isEmpty || !right.isEmpty) && {
-    flush()
-    release()
-    true
+  override def makeRoom(): Boolean = {
+    val isAny = !left.isEmpty || !right.isEmpty
+    if (isAny) {
+      flush()
+      release()
+    }
+    amendments.exists(_.makeRoom()) || isAny
   }
 
   private def countLate(name: String, rows: Long): Unit = {
     metric(name) += rows
     if (!settings.marksLate) metric("numRowsDroppedByWatermark") += rows
   }
+}
+
+/** Counts left rows that silence lets out.
+  *
+  * @param dueThrough left rows up to this time come out by the watermark
+  */
+private[label] final class ClosedRows(dueThrough: Long, metric: String => SQLMetric) {
+  private var rows = 0L
+
+  def add(leftTime: Long): Unit = if (leftTime > dueThrough) rows += 1
+  def report(): Unit = metric(LabelMetrics.ClosedBySilence) += rows
 }
 
 /** Makes the rows that come out without a row of the other side. */
@@ -251,7 +276,7 @@ private final class LoneRows(columns: JoinColumns, settings: JoinSettings) {
       pairColumns: Seq[Expression],
       group: => Seq[Expression]
   ): Seq[Expression] = {
-    val marks = if (settings.marksLate) Seq(mark) else Nil
+    val marks = if (settings.hasMarks) Seq(mark) else Nil
     if (!settings.isGrouped) pairColumns ++ marks
     else {
       val version =

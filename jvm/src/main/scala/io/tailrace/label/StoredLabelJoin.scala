@@ -99,6 +99,7 @@ object LabelMetrics {
   val ClosedBySilence = "closedBySilence"
   val RowsAfterSilence = "rowsAfterSilence"
   val VersionsOut = "versionsOut"
+  val AmendmentsOut = "amendmentsOut"
   val GroupsOut = "groupsOut"
   val GroupsMatched = "groupsMatched"
   val GroupsUnmatched = "groupsUnmatched"
@@ -113,10 +114,11 @@ object LabelMetrics {
   private val counts = Seq(
     LateLeftRows -> "left rows behind the watermark",
     LateRightRows -> "right rows behind the watermark that weren't taken",
-    LateRightRowsTaken -> "right rows behind the watermark that were taken, for left rows that wait",
+    LateRightRowsTaken -> "right rows behind the watermark that were taken, for left rows that wait or may be amended",
     ClosedBySilence -> "left rows that came out by close_after, before the watermark",
     RowsAfterSilence -> "right rows that may match left rows that came out by close_after",
     VersionsOut -> "versions of left rows that came out before the final one",
+    AmendmentsOut -> "new groups of left rows that had come out",
     GroupsOut -> "left rows that came out with their group",
     GroupsMatched -> "groups with a match",
     GroupsUnmatched -> "groups without a match",
@@ -128,7 +130,12 @@ object LabelMetrics {
     MatchedOnArrival -> "matches found when the later row arrived",
     MatchedAtExpiry -> "matches found when the left row expired"
   )
-  private val sizes = Seq(JoinMetrics.JoinedStoreBytes -> "bytes of matches in the state")
+  val LeftOutBytes = "leftOutBytes"
+
+  private val sizes = Seq(
+    JoinMetrics.JoinedStoreBytes -> "bytes of matches in the state",
+    LeftOutBytes -> "bytes of left rows that have come out and may be amended"
+  )
 
   val names: Seq[String] = JoinMetrics.names ++ (counts ++ sizes).map(_._1)
 
@@ -205,7 +212,7 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
     val (after, earlier) = exec.growth
     val now =
       settings.copy(window = window.copy(after = after.getOrElse(window.after)), lateLabels = Some(takesLate))
-    val bucketWidth = window.bucketWidth(buckets)
+    val bucketWidth = window.copy(after = settings.takesFor).bucketWidth(buckets)
     new LabelJoinTasks(
       LabelJoinTimes(
         watermark,
@@ -260,7 +267,9 @@ private[tailrace] final class LabelJoinTasks(
     if (settings.decided) StoreKind.RightTimeSorted else StoreKind.RightKeySorted
   override def joinedKind: Option[StoreKind] = Some(StoreKind.JoinedIndicator)
 
-  override def report(store: TailraceStateStore, metric: String => SQLMetric): Unit =
+  override def report(store: TailraceStateStore, metric: String => SQLMetric): Unit = {
+    metric(LabelMetrics.LeftOutBytes) += store.bytesOf(StoreKind.LeftOut)
     if (settings.isGrouped)
       waiting.tell(store, if (settings.decided) StoreKind.LeftKeySorted else StoreKind.LeftTimeSorted)
+  }
 }

@@ -71,6 +71,7 @@ private[tailrace] final case class SplitPart(target: Int, run: Run, number: Int)
 /** @param expiredThrough see [[Manifest]]
   * @param operatorTime   the same
   * @param lateRows       the same
+  * @param amendsAfter    the same
   * @param counts         those of the partition's route
   */
 private[tailrace] final case class SplitResult(
@@ -78,6 +79,7 @@ private[tailrace] final case class SplitResult(
     expiredThrough: Long,
     operatorTime: Long,
     lateRows: Seq[LateRows],
+    amendsAfter: Option[Long],
     parts: Seq[SplitPart],
     counts: Map[String, Long]
 )

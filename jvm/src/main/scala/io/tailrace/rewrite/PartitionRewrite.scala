@@ -39,6 +39,7 @@ private[rewrite] final class PartitionRewrite(
       manifest.expiredThrough,
       manifest.rightExpiredThrough,
       manifest.lateRows,
+      manifest.amendsAfter,
       parts.result(),
       route.counts
     )

@@ -54,7 +54,9 @@ private[tailrace] final class StateRewrite(
         // Neighbours of one level are compacted together.
         parts.getOrElse(target, Nil).sortBy(part => (-part.run.level, part.number)).map(_.run),
         sources.map(_.operatorTime).min,
-        sources.flatMap(_.lateRows).distinct.sortBy(_.version)
+        sources.flatMap(_.lateRows).distinct.sortBy(_.version),
+        // After the latest of them, all of them have what it takes.
+        Option.when(sources.forall(_.amendsAfter.nonEmpty))(sources.flatMap(_.amendsAfter).max)
       )
     }
   }

@@ -60,13 +60,15 @@ final case class Run(
   * @param rightExpiredThrough [[TailraceStateStore.operatorTime]], by the synced join's name for it; a label join's is a
   *                            watermark, and an as-of join looks at no time up to its own any more
   * @param lateRows            [[TailraceStateStore.lateRows]]
+  * @param amendsAfter         [[TailraceStateStore.amendsAfter]]
   */
 final case class Manifest(
     version: Long,
     expiredThrough: Long,
     runs: Seq[Run],
     rightExpiredThrough: Long = Long.MinValue,
-    lateRows: Seq[LateRows] = Nil
+    lateRows: Seq[LateRows] = Nil,
+    amendsAfter: Option[Long] = None
 ) {
   def fileNames: Set[String] = runs.iterator.map(_.file).toSet
 }
@@ -81,7 +83,7 @@ final case class LateRows(version: Long, watermark: Long)
 object Manifest {
 
   /** The layout of manifest and runs that this release writes. */
-  val Format = 5
+  val Format = 6
 
   /** The oldest layout that it reads, where each run has a file of its own. Format 1, an entry for each row,
     * was never released.
@@ -121,6 +123,7 @@ object Manifest {
       }
       out.writeEndArray()
     }
+    manifest.amendsAfter.foreach(out.writeNumberField("amendsAfter", _))
     out.writeArrayFieldStart("runs")
     manifest.runs.foreach { run =>
       out.writeStartObject()

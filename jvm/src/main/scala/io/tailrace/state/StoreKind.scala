@@ -50,11 +50,13 @@ object StoreKind {
   case object GoneRight
       extends StoreKind(10, "gone-right", RowOrder.TimeAndSeq, true, Some(RightKeySorted), None)
   case object RightTimeSorted extends StoreKind(11, "right-time-sorted", RowOrder.Time, true, None, None)
+  case object LeftOut extends StoreKind(12, "left-out", RowOrder.Key, true, None, Some(LeftOutPages))
 
   // Not stores, but parts of runs that belong to the sections of one: no manifest names them.
   case object LeftKeyPages extends StoreKind(66, "left-key-pages", RowOrder.Key, false, None, None)
   case object RightKeyPages extends StoreKind(67, "right-key-pages", RowOrder.Key, false, None, None)
   case object RightNewestPages extends StoreKind(68, "right-newest-pages", RowOrder.Key, false, None, None)
+  case object LeftOutPages extends StoreKind(69, "left-out-pages", RowOrder.Key, false, None, None)
 
   val all: Seq[StoreKind] =
     Seq(
@@ -68,7 +70,8 @@ object StoreKind {
       RightNewest,
       GoneLeft,
       GoneRight,
-      RightTimeSorted
+      RightTimeSorted,
+      LeftOut
     )
   private val byName = all.map(k => k.name -> k).toMap
 

@@ -36,13 +36,13 @@ final class TailraceStateStore private[state] (
   private var expired = base.manifest.expiredThrough
   private var ownTime = base.manifest.rightExpiredThrough
   private var late = base.manifest.lateRows
+  private var amends = base.manifest.amendsAfter
   private var toKeep: Option[AnyRef] = None
   private var state: TailraceStateStore.State = TailraceStateStore.Updating
   private var stateBytes = base.manifest.runs.map(_.length).sum
   private var checkpointId: Option[String] = None
   private var dropped = StoreKind.all.map(kind => kind -> base.droppedThrough(kind)).toMap
   private var nextSeq = RowLayout.firstSeq(version + 1)
-
   private val waitedBefore = base.waitedNanos
 
   base.acquire()
@@ -64,6 +64,9 @@ final class TailraceStateStore private[state] (
 
   /** Batches that have taken late rows, oldest first; the operator keeps them with the version, too. */
   def lateRows: Seq[LateRows] = late
+
+  /** Of left rows after this time that have come out, the state has what it takes to amend them; none: it has nothing. */
+  def amendsAfter: Option[Long] = amends
 
   /** Sequence numbers go up over the whole life of the partition: see [[RunKey]]. */
   def newSeq(): Long = {
@@ -188,9 +191,10 @@ final class TailraceStateStore private[state] (
     ownTime = time
   }
 
-  def setLateRows(batches: Seq[LateRows]): Unit = {
+  def setLateRows(batches: Seq[LateRows], amendsAfter: Option[Long]): Unit = {
     requireUpdating()
     late = batches
+    amends = amendsAfter
   }
 
   /** Takes the value that the operator has kept with the base version. Only one caller gets it. */
@@ -213,14 +217,14 @@ final class TailraceStateStore private[state] (
     val runs = (kept ++ complete).filter { case (local, _) => alive.contains(local) }
     val named = runs.map { case (local, run) => run.copy(sections = alive(local)) }
     val inline = newRuns.iterator.filter(_.isInline).map(run => run.local.name -> run.local.file).toMap
-    val manifest =
-      owner.stateLog.commit(manifestFile, Manifest(version + 1, expired, named, ownTime, late), inline)
+    val next = Manifest(version + 1, expired, named, ownTime, late, amends)
+    val manifest = owner.stateLog.commit(manifestFile, next, inline)
     state = TailraceStateStore.Committed
     checkpointId = nextCheckpointId
     stateBytes = manifest.runs.map(_.length).sum
-    val next = new LoadedState(manifest, runs.map(_._1), checkpointId, dropped, owner.shapes)
-    toKeep.foreach(next.keep)
-    try owner.committed(next)
+    val committed = new LoadedState(manifest, runs.map(_._1), checkpointId, dropped, owner.shapes)
+    toKeep.foreach(committed.keep)
+    try owner.committed(committed)
     finally letGo()
     version + 1
   }

@@ -93,7 +93,10 @@ private final class LabelRules(join: JoinVersion, watermark: Long) extends WaitR
 
   override def goneThrough(side: String, manifest: Manifest): Long =
     if (side == Side.Left) { if (isGrouped) NoWatermark else window.leftExpiry(watermark) }
-    else if (isGrouped && isLazy) window.rightExpiryAtWindowEnd(manifest.expiredThrough)
+    else if (isGrouped && isLazy)
+      window.rightExpiryAtWindowEnd(
+        manifest.amendsAfter.fold(manifest.expiredThrough)(Math.min(_, manifest.expiredThrough))
+      )
     else window.rightExpiryOnMatch(watermark)
 
   override def leaves(side: String, time: Long, partition: Int, manifest: Manifest): Option[Long] = Some {
@@ -102,14 +105,20 @@ private final class LabelRules(join: JoinVersion, watermark: Long) extends WaitR
       window.upperBound(if (isGrouped) Math.max(time, due) else time)
     } else {
       val needed = JoinWindow(window.after, window.before).upperBound(time)
-      if (isGrouped && isLazy) window.upperBound(needed) else needed
+      // What has come out may be amended for this long.
+      val amends = manifest.amendsAfter.fold(0L)(time => Math.max(0L, window.leftExpiry(watermark) - time))
+      if (isGrouped && isLazy) JoinWindow.saturatingAdd(window.upperBound(needed), amends) else needed
     }
   }
 
   override def matches(row: StoredRow, partition: StoredPartition): Long =
     if (isGrouped && isEager) partition.matchesOf(row)
     else {
-      val late = new LateRights(partition.manifest.lateRows, window.after)
+      val manifest = partition.manifest
+      // Where rows are amended, one that waits gets late right rows until it comes out.
+      val late =
+        if (manifest.amendsAfter.nonEmpty) LateRights.None
+        else new LateRights(manifest.lateRows, window.after)
       val (from, through) = (window.lowerBound(row.time), window.upperBound(row.time))
       partition.rightRows(row, from, through, late.hiddenThrough(_) >= row.time)
     }

@@ -1,0 +1,204 @@
+package io.tailrace.label
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows}
+import io.tailrace.join.{ExpiringRows, StoredJoinContext}
+import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, RowSort, StoreKind}
+
+/** What the passes of a task have in common: only one of them is open at a time. */
+private[label] final class GroupWork(val context: StoredJoinContext, val settings: JoinSettings)
+    extends AutoCloseable {
+  import context.{bufferBytes, columns, memory}
+
+  val chunk = new RowBuffer(memory)
+  val share = new MemoryShare(memory, bufferBytes)
+  val parked = new ParkedRows
+  lazy val writer: GroupWriter = settings.form.writer(columns, settings, memory)
+
+  /** Spent on finding left rows, and where their matches are. */
+  var nanos = 0L
+
+  /** A merge of left rows with what they match up to `end` after their time. */
+  def mergeTo(end: Long, late: LateRights): SortedMerge =
+    new SortedMerge(-settings.window.before, end, memory, bufferBytes, settings.bound, late = late)
+
+  /** What left rows had up to `end` after their time. */
+  def earlierTo(end: Long, late: LateRights): EarlierVersion =
+    new EarlierVersion(end, settings.form.change(columns), late, memory, () => mergeTo(end, late))
+
+  override def close(): Unit = {
+    parked.close()
+    writer.close()
+    chunk.close()
+  }
+}
+
+/** One way through left rows, each with its group: one in a step. They come a chunk at a time, which is sorted by key
+  * and merged with the right rows of its windows.
+  *
+  * @param to      matches are up to here after a left row's time
+  * @param late    which right rows a left row doesn't get
+  * @param earlier what the left rows had before, to compare with
+  */
+private[label] abstract class GroupPass(
+    work: GroupWork,
+    to: Long,
+    late: LateRights,
+    earlier: Option[EarlierVersion]
+) extends StepwiseRows[UnsafeRow]
+    with AutoCloseable {
+  import work.context.{columns, store}
+  import work.{chunk, parked, share, writer}
+
+  protected val merge: SortedMerge = work.mergeTo(to, late)
+  private val rightSections = store.sectionsOf(StoreKind.RightKeySorted)
+  private val leftRow = new UnsafeRow(columns.left.size)
+
+  /** Fills an empty chunk. @return the numbers of its rows, by key and time */
+  protected def fill(): Array[Int]
+
+  /** Whether the left row of the merge comes out.
+    *
+    * @param change from what it had, if there is something to compare with
+    */
+  protected def comesOut(change: Option[GroupChange]): Boolean
+
+  /** Runs after a left row was written. */
+  protected def wasWritten(left: UnsafeRow): Unit
+
+  /** Runs once, after the last left row: adds to the metrics. */
+  protected def report(): Unit
+
+  override protected def step(): UnsafeRow = {
+    var hasProbe = true
+    var row: UnsafeRow = null
+    try {
+      hasProbe = merge.next()
+      if (hasProbe && isDue) row = write()
+    } catch { case e: RowMemoryExhausted => parkOthers(e) }
+    if (!hasProbe) nextChunk()
+    row
+  }
+
+  private def isDue: Boolean = {
+    val probe = merge.probe
+    leftRow.pointTo(chunk.base(probe), chunk.valueOffset(probe), chunk.valueLength(probe))
+    comesOut(earlier.map(_.compare(leftRow, merge, chunk, rightSections)))
+  }
+
+  private def write(): UnsafeRow = {
+    val row = writer.write(leftRow, chunk.time(merge.probe), Matches.of(merge))
+    wasWritten(leftRow)
+    row
+  }
+
+  /** Left rows that were parked come before those that have yet to be read. */
+  private def nextChunk(): Unit = {
+    val started = System.nanoTime
+    chunk.clear()
+    if (parked.fill(chunk)) startParked()
+    else {
+      share.reset()
+      start(fill())
+    }
+    work.nanos += System.nanoTime - started
+    if (chunk.isEmpty) {
+      report()
+      end()
+    }
+  }
+
+  private def start(sorted: Array[Int]): Unit = {
+    earlier.foreach(_.restart())
+    merge.start(chunk, sorted, rightSections)
+  }
+
+  private def startParked(): Unit = start(Array.range(0, chunk.size))
+
+  /** Tries the same left row again with more memory: the rows behind it go to disk, until it is alone. */
+  private def parkOthers(failure: RowMemoryExhausted): Unit = {
+    val rest = merge.rest
+    if (rest.length <= 1)
+      throw MemoryErrors.groupTooLarge(merge.candidates.size, merge.candidates.bytes, failure)
+    merge.release()
+    earlier.foreach(_.release())
+    writer.close()
+    parked.park(store, chunk, rest)
+    parked.fill(chunk)
+    startParked()
+  }
+
+  override def close(): Unit = {
+    merge.close()
+    earlier.foreach(_.close())
+  }
+}
+
+/** The left rows of a pass that expire, or reach a horizon.
+  *
+  * @param keeper  keeps what may be amended later of a left row that has its final version
+  * @param closing counts left rows that come out before the watermark lets them
+  */
+private[label] final class ExpiringPass(
+    work: GroupWork,
+    pass: Pass,
+    late: Long => LateRights,
+    keeper: Option[Amendments],
+    closing: ClosedRows
+) extends GroupPass(
+      work,
+      pass.to,
+      late(if (pass.isFinal) work.settings.takesFor else pass.to),
+      ExpiringPass.earlier(work, pass, late)
+    ) {
+  import work.context.{metric, store}
+  import work.{chunk, settings, writer}
+
+  private val rows = new ExpiringRows(store, StoreKind.LeftTimeSorted, pass.from, pass.through)
+  private val counts = new GroupCounts(metric)
+  private var found = 0L
+  private var versions = 0L
+
+  /** How many rows it has given, of each section. */
+  def taken: Map[LiveSection, Long] = rows.taken
+
+  override protected def fill(): Array[Int] = {
+    rows.fill(chunk, work.share)
+    RowSort.byKey(chunk)
+  }
+
+  override protected def comesOut(change: Option[GroupChange]): Boolean = {
+    writer.markIs(null)
+    writer.versionIs(pass.horizon, change.nonEmpty, change.exists(_.isChanged))
+    change.forall(settings.horizons.get.emit.comesOut(pass.isFinal, _))
+  }
+
+  override protected def wasWritten(left: UnsafeRow): Unit =
+    if (pass.isFinal) {
+      keeper.foreach(_.keep(chunk, merge.probe, left))
+      counts.add(writer)
+      closing.add(chunk.time(merge.probe))
+      found += merge.matched
+    } else versions += 1
+
+  override protected def report(): Unit = {
+    keeper.foreach(_.flushKept())
+    counts.report()
+    if (pass.isFinal) closing.report()
+    metric(LabelMetrics.MatchedAtExpiry) += found
+    metric(LabelMetrics.VersionsOut) += versions
+  }
+
+  override def close(): Unit = {
+    rows.close()
+    super.close()
+  }
+}
+
+private object ExpiringPass {
+  private def earlier(work: GroupWork, pass: Pass, late: Long => LateRights): Option[EarlierVersion] =
+    work.settings.horizons.flatMap(_.earlier(pass.horizon)).map { end =>
+      work.earlierTo(end, late(end))
+    }
+}

@@ -28,6 +28,7 @@ def examples(
     on_late: OnLate = "drop",
     release_every: Duration | None = None,
     close_after: Duration | None = None,
+    amend_for: Duration | None = None,
     name: str = "examples",
 ) -> Examples:
     """Begins the definition of training examples. Add labels to it, then call `stream` or `batch`.
@@ -51,6 +52,11 @@ def examples(
         on_late: as in `tailrace.join`: "drop", or "mark" with a column `_mark`.
         release_every: as in `tailrace.join`.
         close_after: as in `tailrace.join`, and as in `tailrace.as_of` for the features.
+        amend_for: as in `tailrace.join`: how long after its longest window has closed an example may be
+            amended. An amended row comes out if the column of a label has changed. It has the key columns of
+            all labels, the time, and the columns that predicates of the sample name; the other columns of
+            the impressions and the features are null. It is sampled by its new labels. Not with an
+            attribution.
         name: of the counts in `observedMetrics` of the query's progress. Two definitions in a query need two
             names.
 
@@ -68,7 +74,9 @@ def examples(
     options = (
         columns.named(time=time)
         | _convert.texts(on_late=on_late, name=name)
-        | _convert.durations(**_convert.given(release_every=release_every, close_after=close_after))
+        | _convert.durations(
+            **_convert.given(release_every=release_every, close_after=close_after, amend_for=amend_for)
+        )
     )
     return Examples(impressions, on, options)
 
@@ -250,9 +258,9 @@ class Examples:
 
         Returns:
             The columns of the impressions; for each label, in their order, its column, and
-            `<name>_truncated` if it has `max_matches`; `_mark` if on_late="mark"; `weight` if there is a
-            sample; the features. (Features that a predicate of the sample names come before `weight`.) The
-            output mode is append.
+            `<name>_truncated` if it has `max_matches`; with horizons, `horizon`, `final` and `changed`;
+            `_mark` if on_late="mark" or with `amend_for`; `weight` if there is a sample; the features.
+            (Features that a predicate of the sample names come before `weight`.) The output mode is append.
 
         Raises:
             TailraceJoinError: the definition has no label, or a label can't be joined; see `tailrace.join`. A

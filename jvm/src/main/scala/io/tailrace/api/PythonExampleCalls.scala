@@ -66,7 +66,8 @@ private[api] trait PythonExampleCalls {
         chosen("name"),
         horizons.asScala.toSeq,
         chosen.get("emit").getOrElse("all"),
-        chosen.get("close_after")
+        chosen.get("close_after"),
+        chosen.get("amend_for")
       ),
       values
     )(found: _*)

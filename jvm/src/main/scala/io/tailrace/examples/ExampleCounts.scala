@@ -7,7 +7,7 @@ import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame}
 
-import io.tailrace.common.{Mark, Policy, ProgressName}
+import io.tailrace.common.{Mark, ProgressName}
 import io.tailrace.label.{Emit, Horizons}
 import io.tailrace.plan.Columns
 
@@ -41,9 +41,13 @@ private[tailrace] object ExampleCounts {
 
   private val Prefix = ProgressName("examples", ExampleOptions.Name, ExampleOptions.Name)
 
-  /** Whether a row is a late one that comes out by itself. */
+  /** Whether a row is a late one that comes out by itself, or an amended one. */
   def isMarked(options: ExampleOptions): Column =
-    if (options.onLate == Policy.Mark.name) Columns.named(Mark.Column).isNotNull else lit(false)
+    if (options.hasMarks) Columns.named(Mark.Column).isNotNull else lit(false)
+
+  /** Whether a row is an amended one. */
+  def isAmended(options: ExampleOptions): Column =
+    if (options.amendFor.nonEmpty) Columns.named(Mark.Column) <=> lit(Mark.Amended.reason) else lit(false)
 
   /** Counts the examples as they pass.
     *
@@ -55,7 +59,7 @@ private[tailrace] object ExampleCounts {
       labels: Seq[ExampleLabel],
       dropped: Seq[(String, Column)]
   ): DataFrame = {
-    val notMarked = if (options.onLate == Policy.Mark.name) !isMarked(options) else lit(true)
+    val notMarked = if (options.hasMarks) !isMarked(options) else lit(true)
     // An example is counted once. With "late_positives", not each has a final version that comes out.
     val isOnce = options.horizons.nonEmpty && options.emit != Emit.LatePositives.name
     val isExample = if (isOnce) notMarked && Columns.named(Horizons.Final) else notMarked

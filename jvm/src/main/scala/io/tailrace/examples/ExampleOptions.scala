@@ -17,6 +17,8 @@ import io.tailrace.label.{Emit, JoinOptions}
   * @param horizons     when versions of an example come out, and which, as in [[io.tailrace.label.JoinOptions]];
   *                     the final one comes out when the longest of the labels' windows has closed
   * @param closeAfter   after how long without any input of the query examples that wait come out: a duration
+  * @param amendFor     how long after its longest window has closed an example may be amended, as in
+  *                     [[io.tailrace.label.JoinOptions]]
   */
 final case class ExampleOptions(
     time: String,
@@ -26,8 +28,13 @@ final case class ExampleOptions(
     name: String = ExampleOptions.Name,
     horizons: Seq[String] = Nil,
     emit: String = Emit.All.name,
-    closeAfter: Option[String] = None
-)
+    closeAfter: Option[String] = None,
+    amendFor: Option[String] = None
+) {
+
+  /** Whether a column says which rows aren't ordinary ones. */
+  private[examples] def hasMarks: Boolean = onLate == Policy.Mark.name || amendFor.nonEmpty
+}
 
 /** A label: a stream of events, and which of them an impression gets.
   *
@@ -103,7 +110,7 @@ final case class ExampleFeatures(
     delay: String = "0 seconds"
 ) {
   private[tailrace] def asOf(options: ExampleOptions): AsOfOptions =
-    // Late rows that are marked come out of the join behind its watermark.
+    // Late rows that are marked come out of the join behind its watermark, and amended ones do.
     AsOfOptions(
       options.time,
       time,
@@ -111,7 +118,7 @@ final case class ExampleFeatures(
       maxAge,
       delay,
       options.closeAfter,
-      passesLate = options.onLate == Policy.Mark.name,
+      passesLate = options.hasMarks,
       call = s"tailrace.examples, features '$name'",
       words = SideWords.ofExamples("the examples", s"features '$name'")
     )

@@ -115,6 +115,12 @@ private[tailrace] final class ExamplesResolution(
           .arguments
           .invalid("before", Durations.words(one.window.before), "0, with `attribution` and `horizons`")
       }
+    for { text <- options.amendFor; one <- found if one.isAttributed }
+      throw ExampleOptions.arguments.invalid(
+        "amend_for",
+        text,
+        s"none, because label '${one.label.name}' has an attribution: a late event would change the shares of several examples"
+      )
     val windows = found.map(_.joinWindow)
     val all = JoinOptions(
       leftTime = options.time,
@@ -129,6 +135,7 @@ private[tailrace] final class ExamplesResolution(
       horizons = options.horizons,
       emit = options.emit,
       closeAfter = options.closeAfter,
+      amendFor = options.amendFor,
       call = ExampleOptions.arguments.call
     )
     val bound = found.map(one => s"$OfExamples${one.label.name}" -> one.bound(common)) ++
@@ -142,8 +149,14 @@ private[tailrace] final class ExamplesResolution(
     joined.transformDown {
       case join: LabelJoin if outermost.exists(_ eq join) =>
         val touch = if (leavesTouches(found)) union.touch(join.left.output, join.leftTime) else Nil
-        val settings = join.settings.copy(alsoBound = bound.toMap, streams = streams(found, options))
-        join.copy(settings = settings, touch = touch)
+        val asked = options.sample.toSeq.flatMap(Sampling.asked(_, join.output.map(_.name)))
+        val kept = found.flatMap(_.on.map(_._1.name)) ++ asked
+        join.copy(
+          settings = join.settings.copy(alsoBound = bound.toMap, streams = streams(found, options)),
+          touch = touch,
+          // Keys of labels that the join hasn't, and what the sample asks for.
+          kept = join.left.output.filter(a => kept.exists(sameName(_, a.name)))
+        )
     }
   }
 

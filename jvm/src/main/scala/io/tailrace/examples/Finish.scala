@@ -1,9 +1,9 @@
 package io.tailrace.examples
 
-import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
-import org.apache.spark.sql.functions.expr
-import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.functions.when
 import org.apache.spark.sql.{DataFrame, Dataset}
+
+import io.tailrace.plan.Columns
 
 /** What is done with the joined rows: they are counted, sampled, and get their features.
   *
@@ -18,8 +18,24 @@ private[tailrace] final class Finish(
     features: Seq[ExampleFeatures]
 ) {
 
-  def of(joined: DataFrame)(withFeatures: DataFrame => DataFrame): DataFrame =
-    if (needsFeatures(joined)) sampled(withFeatures(joined)) else withFeatures(sampled(joined))
+  def of(joined: DataFrame)(withFeatures: DataFrame => DataFrame): DataFrame = {
+    if (needsFeatures(joined)) {
+      // An amended row has no features.
+      options.amendFor.foreach { text =>
+        val allowed = "none, because a predicate of the sample names features, which amended rows haven't"
+        throw ExampleOptions.arguments.invalid("amend_for", text, allowed)
+      }
+      sampled(withFeatures(joined))
+    } else withoutFeaturesOfAmended(withFeatures(sampled(joined)))
+  }
+
+  /** An amended row is behind the watermark, or just before it: whether features would still be found is chance. */
+  private def withoutFeaturesOfAmended(rows: DataFrame): DataFrame =
+    if (options.amendFor.isEmpty) rows
+    else
+      features.foldLeft(rows) { (frame, one) =>
+        frame.withColumn(one.name, when(!ExampleCounts.isAmended(options), Columns.named(one.name)))
+      }
 
   /** The impressions that are joined at all.
     *
@@ -36,14 +52,8 @@ private[tailrace] final class Finish(
     }
 
   private def needsFeatures(joined: DataFrame): Boolean = options.sample.exists { sample =>
-    val columns = joined.columns.toSeq
-    val named = sample.rates.flatMap { case (predicate, _) =>
-      Conditions
-        .read(ExampleOptions.arguments.call, "rates", predicate, columns)(
-          SparkPlans.expression(expr(predicate))
-        )
-        .collect { case a: UnresolvedAttribute => a.nameParts.head }
-    }
-    named.exists(name => features.exists(_.name.equalsIgnoreCase(name)))
+    Sampling
+      .asked(sample, joined.columns.toSeq)
+      .exists(name => features.exists(_.name.equalsIgnoreCase(name)))
   }
 }

@@ -2,6 +2,7 @@ package io.tailrace.examples
 
 import java.util.Locale
 
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions.{Attribute, CurrentDate, CurrentTimestampLike, Literal}
 import org.apache.spark.sql.catalyst.plans.logical.Project
 import org.apache.spark.sql.functions._
@@ -34,21 +35,22 @@ private[tailrace] final class Sampling(
   /** @param count counts rows, with whether each predicate has left them out */
   def of(examples: DataFrame)(count: (DataFrame, Seq[(String, Column)]) => DataFrame): DataFrame = {
     check(examples)
-    // A late row that comes out marked is no example, and no sample leaves it out.
-    val isMarked = ExampleCounts.isMarked(options)
+    // A late row that comes out marked is no example, and no sample leaves it out. An amended one is sampled by its
+    // new group, with the hash that the example had.
+    val isLate = ExampleCounts.isMarked(options) && !ExampleCounts.isAmended(options)
     val place = sample.rates.zipWithIndex.foldRight(lit(0)) { case (((predicate, _), i), rest) =>
       when(expr(predicate), lit(i + 1)).otherwise(rest)
     }
     val rates = lit(1.0) +: sample.rates.map { case (_, rate) => lit(rate) }
-    val placed = examples.withColumn(Place, when(isMarked, lit(0)).otherwise(place))
+    val placed = examples.withColumn(Place, when(isLate, lit(0)).otherwise(place))
     val rate = element_at(array(rates: _*), named(Place) + 1)
     val chosen = placed.withColumn(Rate, rate).withColumn(Chosen, share(examples) < named(Rate))
     val dropped = sample.rates.zipWithIndex.map { case ((predicate, _), i) =>
-      predicate -> (named(Place) === lit(i + 1) && !named(Chosen))
+      predicate -> (named(Place) === lit(i + 1) && !named(Chosen) && !ExampleCounts.isAmended(options))
     }
     count(chosen, dropped)
       .filter(named(Chosen))
-      .withColumn(sample.weight, when(!isMarked, lit(1.0) / named(Rate)))
+      .withColumn(sample.weight, when(!isLate, lit(1.0) / named(Rate)))
       .drop(Place, Rate, Chosen)
   }
 
@@ -150,6 +152,19 @@ private[tailrace] final class Sampling(
 }
 
 private object Sampling {
+
+  /** The first names of the columns that its predicates ask for.
+    *
+    * @param columns that they may name
+    */
+  def asked(sample: ExampleSample, columns: Seq[String]): Seq[String] =
+    sample.rates.flatMap { case (predicate, _) =>
+      val call = ExampleOptions.arguments.call
+      Conditions
+        .read(call, "rates", predicate, columns)(SparkPlans.expression(expr(predicate)))
+        .collect { case a: UnresolvedAttribute => a.nameParts.head }
+    }
+
   private val Bits = 53
   private val Place = "__tailrace_place"
   private val Rate = "__tailrace_rate"

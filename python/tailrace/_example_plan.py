@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tailrace import _convert, _jvm
@@ -13,7 +14,7 @@ from tailrace._example_parts import Features, Label, Sample
 from tailrace.errors import TailraceJoinError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -48,6 +49,24 @@ def planned(of: Examples, *, streaming: bool) -> DataFrame:
         list(of._horizons),
         of._options | sample.options,
     )
+
+
+def with_frames(of: Examples, frames: Mapping[str, DataFrame]) -> Examples:
+    """The definition with other DataFrames, by their names; TypeError if it has no such name."""
+    named: list[Label | Features] = [*of._labels, *of._features]
+    unknown = set(frames) - {IMPRESSIONS, *(one.name for one in named)}
+    if unknown:
+        known = ", ".join(f"`{name}`" for name in (IMPRESSIONS, *(one.name for one in named)))
+        raise TypeError(f"The examples have no `{min(unknown)}`. They have {known}.")
+    for name, frame in frames.items():
+        _convert.frame(frame, name)
+    made: Examples = replace(
+        of,
+        _impressions=frames.get(IMPRESSIONS, of._impressions),
+        _labels=tuple(replace(one, frame=frames.get(one.name, one.frame)) for one in of._labels),
+        _features=tuple(replace(one, frame=frames.get(one.name, one.frame)) for one in of._features),
+    )
+    return made
 
 
 def _keys(of: Examples, sides: Sequence[Label | Features]) -> tuple[list[list[str]], list[list[str]]]:

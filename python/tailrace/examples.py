@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tailrace import _convert
 from tailrace._example_parts import Features, Label, Sample, rate, start
-from tailrace._example_plan import IMPRESSIONS, planned
+from tailrace._example_plan import IMPRESSIONS, planned, with_frames
 from tailrace.attribution import Attribution, text_of
 
 if TYPE_CHECKING:
@@ -283,20 +283,7 @@ class Examples:
             TailraceJoinError: see `stream`. A DataFrame is a stream.
             TypeError: a name is none of the definition's.
         """
-        named: list[Label | Features] = [*self._labels, *self._features]
-        unknown = set(frames) - {IMPRESSIONS, *(one.name for one in named)}
-        if unknown:
-            known = ", ".join(f"`{name}`" for name in (IMPRESSIONS, *(one.name for one in named)))
-            raise TypeError(f"The examples have no `{min(unknown)}`. They have {known}.")
-        for name, frame in frames.items():
-            _convert.frame(frame, name)
-        made: Examples = replace(
-            self,
-            _impressions=frames.get(IMPRESSIONS, self._impressions),
-            _labels=tuple(replace(one, frame=frames.get(one.name, one.frame)) for one in self._labels),
-            _features=tuple(replace(one, frame=frames.get(one.name, one.frame)) for one in self._features),
-        )
-        return planned(made, streaming=False)
+        return planned(with_frames(self, frames), streaming=False)
 
     def _new(self, name: str) -> str:
         """The name of a label or of features. `batch` knows DataFrames by it."""

@@ -132,7 +132,14 @@ private[plan] object DamagedQueries {
   /** Those that 0.1.0 doesn't have. */
   val added: Seq[DamagedQuery] = Seq(
     DamagedQuery("training examples", schedule, rest, 6)(examples),
-    DamagedQuery("as-of join", schedule, rest, 6, Seq(format(2)))(newest)
+    DamagedQuery("as-of join", schedule, rest, 6, Seq(format(2)))(newest),
+    DamagedQuery("join with amended rows", schedule, rest, 6)(
+      joined(join.copy(amendFor = Some("10 seconds")))
+    ),
+    DamagedQuery("join of first matches", schedule, rest, 6)(
+      joined(join.copy(`match` = "first", release = "decided"))
+    ),
+    DamagedQuery("join of pairs", schedule, rest, 6)(joined(join.copy(how = "inner", exactlyOne = true)))
   )
 
   val all: Seq[DamagedQuery] = Seq(

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,7 @@ def planned(of: Examples, *, streaming: bool) -> DataFrame:
         [one.frame for one in of._features],
         *_keys(of, of._features),
         [one.options for one in of._features],
-        [text for predicate, rate in sample.rates.items() for text in (predicate, repr(rate))],
+        [text for predicate, rate in sample.rates.items() for text in (predicate, _double(rate))],
         list(of._horizons),
         of._options | sample.options,
     )
@@ -67,6 +68,11 @@ def with_frames(of: Examples, frames: Mapping[str, DataFrame]) -> Examples:
         _features=tuple(replace(one, frame=frames.get(one.name, one.frame)) for one in of._features),
     )
     return made
+
+
+def _double(rate: float) -> str:
+    """As Java reads it."""
+    return "NaN" if math.isnan(rate) else repr(rate).replace("inf", "Infinity")
 
 
 def _keys(of: Examples, sides: Sequence[Label | Features]) -> tuple[list[list[str]], list[list[str]]]:

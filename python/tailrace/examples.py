@@ -273,8 +273,8 @@ class Examples:
         """The same examples of batch DataFrames, for instance of last month's log.
 
         Args:
-            frames: in place of the DataFrames of the definition: `impressions`, and labels by their names.
-                Those that are left out are used as they are.
+            frames: in place of the DataFrames of the definition: `impressions`, and labels and features by
+                their names. Those that are left out are used as they are.
 
         Returns:
             The rows that streams with the same data would give; see `stream`.

@@ -33,7 +33,7 @@ def _check(spark: SparkSession, folder: Path, seed: int, *, horizons: bool = Fal
         assert len(found) == len(expected), (seed, label)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 def test_labels_of_random_streams_are_those_of_brute_force(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:
@@ -46,7 +46,7 @@ def test_labels_of_many_random_streams(spark: SparkSession, tmp_path: Path) -> N
         _check(spark, tmp_path / str(seed), seed)
 
 
-@pytest.mark.parametrize("seed", [1, 4, 6])
+@pytest.mark.parametrize("seed", [6])
 def test_versions_of_random_streams_are_those_of_brute_force(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:

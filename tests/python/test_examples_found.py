@@ -177,3 +177,48 @@ def test_impressions_may_be_examples_themselves(stream_test: StreamTest) -> None
         rows = {row["id"]: row for row in query.rows()}
     assert [[e["credit"] for e in rows[i]["buy"]] for i in (1, 2)] == [[Decimal("0.5")]] * 2
     assert [[e["id"] for e in rows[i]["later"]] for i in (1, 2)] == [[3]] * 2
+
+
+def test_the_watermark_goes_by_all_rows_of_a_labels_stream(stream_test: StreamTest) -> None:
+    (served, happened), frames = _streams(
+        stream_test, _SCHEMA, "id long, user long, kind string, at timestamp"
+    )
+    made = tailrace.examples(frames[0], on="user", time="at").label(
+        "buy", frames[1], time="at", after="9 seconds", where="kind = 'buy'"
+    )
+    with stream_test.query(made.stream()) as query:
+        served.add((1, 7, at(0)), (2, 7, at(100)))
+        happened.add((10, 7, "buy", at(2)), (11, 7, "view", at(100)), (12, 7, "view", None))
+        query.run()
+        (row,) = query.rows()
+    assert row["id"] == 1
+    assert [event["id"] for event in row["buy"]] == [10]
+
+
+def test_a_label_that_comes_later_needs_its_beginning(stream_test: StreamTest) -> None:
+    (served, happened), frames = _streams(stream_test, _SCHEMA, _SCHEMA)
+
+    def define(*names: str, **later: Any) -> DataFrame:  # noqa: ANN401
+        made = tailrace.examples(frames[0], on="user", time="at")
+        for name in names:
+            more = later if name == "purchase" else {}
+            made = made.label(name, frames[1], time="at", after="9 seconds", **more)
+        return made.stream()
+
+    with stream_test.query(define("buy")) as query:
+        served.add((1, 7, at(0)))
+        happened.add((10, 7, at(2)))
+        query.run()
+        query.stop()
+        # Another name is another label.
+        query.restart(define("purchase"))
+        happened.add((11, 8, at(3)))
+        with pytest.raises(StreamingQueryException, match=r"`examples: purchase` is new: .* `since`"):
+            query.run()
+        query.restart(define("buy", "purchase", since=at(50)))
+        served.add((2, 7, _FAR))
+        happened.add((12, 7, _FAR))
+        query.run()
+        (row,) = query.rows()
+    assert row["purchase"] is None
+    assert [event["id"] for event in row["buy"]] == [10]

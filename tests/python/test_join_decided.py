@@ -144,7 +144,7 @@ def test_batch_data_frames_give_the_rows_of_the_stream(streams: Streams) -> None
         (RELEASED | {"before": "1 second"}, "TAILRACE_OPTION_NEEDS", "before='0 seconds'"),
         (RELEASED | {"early": "1 second"}, "TAILRACE_OPTION_INVALID", "horizons"),
         ({"how": "inner", "release": "decided"}, "TAILRACE_JOIN_OPTION_CONFLICT", "release"),
-        ({"exactly_one": True}, "TAILRACE_OPTION_INVALID", "how='inner'"),
+        ({"exactly_one": True}, "TAILRACE_OPTION_NEEDS", "how='inner'"),
         ({"how": "inner", "exactly_one": True, "hot": [1]}, "TAILRACE_OPTION_INVALID", "hot"),
     ],
 )

@@ -87,6 +87,22 @@ def test_a_restart_goes_on(stream_test: StreamTest) -> None:
     assert query.changes() == []
 
 
+def test_rows_with_binary_values_that_come_again_are_the_same(stream_test: StreamTest) -> None:
+    source = stream_test.source("id long")
+    rows = source.frame.selectExpr("id", "binary(string(id)) AS b").withColumn("bs", f.array("b"))
+    query = stream_test.query(rows)
+    source.add(*((i,) for i in range(9)))
+    query.run()
+    query.stop()
+    # The batch counts as one that was cut off.
+    for file in (query.checkpoint / "commits").glob("*0*"):
+        file.unlink()
+    query.restart()
+    query.run()
+    assert len(query.rows()) == 9
+    assert query.changes() == []
+
+
 def test_the_delay_of_a_watermark_changes_at_a_restart(stream_test: StreamTest) -> None:
     served, clicks = stream_test.source(SERVED), stream_test.source(CLICKED)
     query = stream_test.query(labels(served.frame, clicks.frame))

@@ -109,6 +109,8 @@ class TailraceSuite extends SparkSuite {
       "match" -> "last",
       "on_late" -> "drop",
       "emit" -> "all",
+      "release" -> "closed",
+      "exactly_one" -> "false",
       "hot_parts" -> "8"
     )
     def join(more: (String, String)*) = PythonApi.join(

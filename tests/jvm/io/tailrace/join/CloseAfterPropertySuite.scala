@@ -91,7 +91,7 @@ final class CloseAfterPropertySuite extends SparkSuite {
     }
   }
 
-  Campaign.sizes(6, 40).foreach { case (count, tags) =>
+  Campaign.sizes(2, 40).foreach { case (count, tags) =>
     test(s"groups, and rows that come after a silence, are those of a simulation: $count seeds", tags: _*) {
       (0 until count).foreach(run)
     }

@@ -76,7 +76,7 @@ final class AmendmentsPropertySuite extends SparkSuite with ScalaCheckPropertyCh
   private val scenarioOf = Gen.zip(scenarios(grouped = true).map(withLateRows), amendFors)
   private var amended = 0L
 
-  for ((count, tags) <- Campaign.sizes(4, 20))
+  for ((count, tags) <- Campaign.sizes(2, 20))
     test(s"each micro-batch gives the rows of the oracle: $count scenarios", tags: _*) {
       forAll(scenarioOf, minSuccessful(PosInt.ensuringValid(count))) { case (s, amendFor) =>
         val oracle = oracleOf(s, amendFor, s.delays)
@@ -93,7 +93,7 @@ final class AmendmentsPropertySuite extends SparkSuite with ScalaCheckPropertyCh
     Seq(Engaged("nobody", Times.seconds(100000), -2))
   )
 
-  for ((count, tags) <- Campaign.sizes(2, 6))
+  for ((count, tags) <- Campaign.sizes(1, 6))
     test(
       s"with steps, the last row of a left row is that of one that waits for no others: $count scenarios",
       tags: _*

@@ -113,7 +113,11 @@ private[tailrace] final class ExamplesResolution(
         throw one.label
           .alone(options)
           .arguments
-          .invalid("before", Durations.words(one.window.before), "0, with `attribution` and `horizons`")
+          .invalid(
+            "before",
+            Durations.words(one.window.before),
+            "0 if `attribution` and `horizons` are there"
+          )
       }
     for { text <- options.amendFor; one <- found if one.isAttributed }
       throw ExampleOptions.arguments.invalid(

@@ -21,6 +21,8 @@ private[examples] final case class LabelColumns(rules: Seq[LabelRule]) extends G
   // Which of them a label chooses is known when all are there: touches are among them.
   override def bound: MatchBound = MatchBound.None
 
+  override def fromBeginning: Seq[String] = rules.filter(_.since.isEmpty).map(_.name)
+
   override def size: Int = rules.map(_.fields.size).sum
 
   override def fields(into: String, payload: Seq[Attribute]): Seq[StructField] = rules.flatMap(_.fields)

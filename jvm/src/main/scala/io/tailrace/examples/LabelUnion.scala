@@ -54,10 +54,19 @@ private[examples] final class LabelUnion(
       if (!group.contains(one)) empty(one)
       else one.where.fold(event(one))(If(_, event(one), empty(one)))
     }
-    val rows =
-      if (group.exists(_.where.isEmpty)) head.plan
-      else Filter(group.flatMap(_.where).reduce(Or(_, _)), head.plan)
-    side(rows, keys, head.time, structs)
+    side(eventsOf(group), keys, head.time, structs)
+  }
+
+  /** The rows that are events of a label. A stream's watermark goes by all of its rows. Spark would filter before it, but
+    * for a condition that names the time; rows without one are dropped by the join.
+    */
+  private def eventsOf(group: Seq[FoundLabel]): LogicalPlan = {
+    val head = group.head
+    if (group.exists(_.where.isEmpty)) head.plan
+    else {
+      val any = group.flatMap(_.where).reduce(Or(_, _))
+      Filter(if (head.plan.isStreaming) Or(any, IsNull(head.time)) else any, head.plan)
+    }
   }
 
   private def side(

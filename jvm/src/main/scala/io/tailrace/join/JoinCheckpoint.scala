@@ -173,7 +173,9 @@ object JoinCheckpoint {
       val changes = told.toSeq.sorted.map { name =>
         s"`$name` was '${text(before, name)}' and is now '${text(now, name)}'"
       }
-      val refused = changes ++ columns.refused
+      val added =
+        (unknown & now.keySet).toSeq.sorted.flatMap(name => join.newcomer(name).map(s"`$name` is new: " + _))
+      val refused = changes ++ added ++ columns.refused
       if (refused.nonEmpty) throw Errors.checkpointIncompatible(directory.toString, refused)
       val bound = written.copy(
         // Rows of a time with what the query lacks now are there again if it comes back.

@@ -23,6 +23,9 @@ private[tailrace] trait GroupForm extends Serializable {
   /** The most matches that are looked at. */
   def bound: MatchBound
 
+  /** The columns that say something of each left row, whenever it came. */
+  def fromBeginning: Seq[String]
+
   /** How many columns come out. */
   def size: Int
 
@@ -53,6 +56,8 @@ private[tailrace] final case class OneGroup(policy: MatchPolicy, maxMatches: Opt
 
   override def bound: MatchBound =
     MatchBound(policy, if (policy == MatchPolicy.All) maxMatches.getOrElse(Int.MaxValue) else 1)
+
+  override def fromBeginning: Seq[String] = Nil
 
   override def size: Int = 1 + maxMatches.size
 

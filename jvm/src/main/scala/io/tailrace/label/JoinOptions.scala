@@ -93,7 +93,7 @@ final case class JoinOptions(
           "without `hot`, whose keys have more than one left row"
         )
     } else if (exactlyOne)
-      throw arguments.invalid("exactly_one", "True", s"with how='${JoinOutput.Pairs.name}'")
+      throw arguments.needs("exactly_one", "True", s"how='${JoinOutput.Pairs.name}'")
     val window = JoinWindow(arguments.duration("before", before), arguments.duration("after", after))
     val steps = releaseEvery.map {
       case ReleaseSteps.Batch => ReleaseSteps.EachBatch
@@ -120,9 +120,9 @@ final case class JoinOptions(
     if (output == JoinOutput.Pairs) throw JoinErrors.optionConflict("amend_for", text)
     // Late rows that nobody takes amend nothing.
     if (lateLabels.contains(false))
-      throw arguments.invalid("late_labels", "false", "true, or none, with `amend_for`")
+      throw arguments.invalid("late_labels", "False", "True if `amend_for` is there")
     // What silence lets out, the watermark hasn't passed: a label may then be neither late nor in time.
-    if (closeAfter.nonEmpty) throw arguments.invalid("amend_for", text, "left out, with `close_after`")
+    if (closeAfter.nonEmpty) throw arguments.invalid("amend_for", text, "left out if `close_after` is there")
     arguments.duration("amend_for", text, least = 1)
   }
 
@@ -142,10 +142,10 @@ final case class JoinOptions(
         throw arguments.needs("release", release, s"match='${MatchPolicy.First.name}'")
       if (window.before > 0) throw arguments.needs("release", release, "before='0 seconds'")
       if (horizons.nonEmpty || early.nonEmpty || amendFor.nonEmpty)
-        throw arguments.invalid("release", release, "'closed' with `horizons`, `early` or `amend_for`")
+        throw arguments.invalid("release", release, "'closed' if `horizons`, `early` or `amend_for` is there")
       // Rows that silence closes may have matches that the watermark hasn't passed.
       if (closeAfter.nonEmpty)
-        throw arguments.invalid("release", release, "'closed' with `close_after`")
+        throw arguments.invalid("release", release, "'closed' if `close_after` is there")
     }
     isDecided
   }
@@ -161,7 +161,7 @@ final case class JoinOptions(
       val (argument, texts) = named
       if (output == JoinOutput.Pairs) throw JoinErrors.optionConflict(argument, texts.mkString(", "))
       if (early.nonEmpty && (horizons.nonEmpty || chosen != Emit.All))
-        throw arguments.invalid("early", early.get, "`horizons` or `early`, and no `emit` with `early`")
+        throw arguments.invalid("early", early.get, "left out if `horizons` or `emit` is there")
       val ends = texts.map(arguments.duration(argument, _))
       val isAscending = ends.zip(ends.drop(1)).forall { case (a, b) => a < b }
       if (!isAscending || ends.last > window.after)

@@ -87,6 +87,11 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
   /** Labels may be left out, and so may a sample. */
   override def mayLack(setting: String): Boolean = setting.startsWith(JoinCheckpoint.OfExamples)
 
+  override def newcomer(setting: String): Option[String] =
+    Option.when(settings.form.fromBeginning.exists(JoinCheckpoint.OfExamples + _ == setting)) {
+      "a label that comes later needs `since`, as rows that wait have none of its events"
+    }
+
   override def createMetrics(context: SparkContext): Map[String, SQLMetric] = LabelMetrics.create(context)
   override def onDriver(exec: StoredJoinExec): StoredJoinDriver = new LabelJoinDriver(settings, exec)
 }

@@ -110,10 +110,19 @@ final class TestQuery(streams: TestStreams, session: SparkSession, checkpoint: S
     case other => throw new IllegalArgumentException(s"no output mode $other")
   }
 
+  /** Arrays of bytes with equal content aren't equal by themselves. */
+  private def comparable(value: Any): Any = value match {
+    case bytes: Array[Byte] => bytes.toSeq
+    case row: Row => row.toSeq.map(comparable)
+    case all: scala.collection.Map[_, _] => all.map { case (k, v) => comparable(k) -> comparable(v) }
+    case all: scala.collection.Seq[_] => all.map(comparable)
+    case other => other
+  }
+
   private def take(frame: Dataset[Row], batch: Long): Unit = {
     val rows = frame.collect().toSeq
     val before = Option(batches.put(batch, (frame.schema, rows))).map(_._2)
-    def counts(of: Seq[Row]) = of.groupMapReduce(identity)(_ => 1)(_ + _)
+    def counts(of: Seq[Row]) = of.groupMapReduce(comparable)(_ => 1)(_ + _)
     before.filter(counts(_) != counts(rows)).foreach { first =>
       changed.put(batch, s"batch $batch gave ${first.size} rows, and others when it ran again: ${rows.size}")
     }

@@ -15,6 +15,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from nexmark_events import AUCTION, BID, PERSON
+from nexmark_queries import OF_AUCTION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,22 +26,11 @@ if TYPE_CHECKING:
 _CATEGORY = 10
 _WINDOW_MS = 10_000
 _OF_BID = ("auction", "bidder", "price", "channel", "url", "bid_dateTime", "bid_extra")
-_OF_AUCTION = (
-    "itemName",
-    "description",
-    "initialBid",
-    "reserve",
-    "auction_dateTime",
-    "expires",
-    "seller",
-    "category",
-    "auction_extra",
-)
 _TEXTS = {"channel", "url", "bid_extra", "itemName", "description", "auction_extra", "name"}
 _COLUMNS = {
     "q8": ("id", "name", "starttime"),
-    "q20": _OF_BID + _OF_AUCTION,
-    "q20-left": _OF_BID + _OF_AUCTION,
+    "q20": _OF_BID + OF_AUCTION,
+    "q20-left": _OF_BID + OF_AUCTION,
 }
 
 
@@ -57,7 +47,7 @@ def expected(query: str, events: Path) -> Answer:
     wanted = {
         auction["id"]: tuple(auction.values())[1:] for auction in auctions if auction["category"] == _CATEGORY
     }
-    nothing = (None,) * len(_OF_AUCTION)
+    nothing = (None,) * len(OF_AUCTION)
     return _counted(
         (*bid.values(), *wanted.get(bid["auction"], nothing))
         for bid in _rows(events / BID)

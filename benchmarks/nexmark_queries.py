@@ -6,7 +6,7 @@ Query 20 as published joins without a bound in time. A bid's auction begins at m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
@@ -30,7 +30,7 @@ READS: Mapping[str, tuple[str, str]] = {
     "q8": (PERSON, AUCTION),
 }
 # The columns of an auction in the result of query 20, behind those of the bid.
-_OF_AUCTION = (
+OF_AUCTION = (
     "itemName",
     "description",
     "initialBid",
@@ -56,7 +56,8 @@ def _bids_and_auctions(spark: SparkSession, data: str) -> tuple[DataFrame, DataF
     return _stream(spark, data, BID, "bid"), auctions
 
 
-def _tailrace_q20(spark: SparkSession, data: str) -> DataFrame:
+def _joined(spark: SparkSession, data: str, **options: Any) -> DataFrame:  # noqa: ANN401
+    """Bids with their auctions, by `tailrace.join`."""
     bids, auctions = _bids_and_auctions(spark, data)
     return tailrace.join(
         bids,
@@ -66,24 +67,18 @@ def _tailrace_q20(spark: SparkSession, data: str) -> DataFrame:
         right_time="auction_dateTime",
         before=WINDOW,
         after=WINDOW,
-        how="inner",
+        **options,
     )
+
+
+def _tailrace_q20(spark: SparkSession, data: str) -> DataFrame:
+    return _joined(spark, data, how="inner")
 
 
 def _tailrace_q20_left(spark: SparkSession, data: str) -> DataFrame:
-    bids, auctions = _bids_and_auctions(spark, data)
-    joined = tailrace.join(
-        bids,
-        auctions,
-        on=[("auction", "id")],
-        left_time="bid_dateTime",
-        right_time="auction_dateTime",
-        before=WINDOW,
-        after=WINDOW,
-        match="first",
-        into="found",
-    )
-    return joined.select(*bids.columns, *(F.get("found", F.lit(0))[name].alias(name) for name in _OF_AUCTION))
+    joined = _joined(spark, data, match="first", into="found")
+    bid = [name for name in joined.columns if name != "found"]
+    return joined.select(*bid, *(F.get("found", F.lit(0))[name].alias(name) for name in OF_AUCTION))
 
 
 def _spark_q20(how: str) -> NexmarkQuery:

@@ -15,7 +15,7 @@ from tailrace.errors import TailraceJoinError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tailrace.testing import StreamTest
+    from tailrace.testing import StreamQuery, StreamTest
 
 _Step = tuple[list[Row], list[Row]]
 
@@ -55,6 +55,15 @@ def _first(labels: list[int], right: dict[int, Row]) -> list[int]:
     return sorted(labels, key=lambda i: (right[i].second, i))[:1]
 
 
+def _restart(spark: SparkSession, query: StreamQuery, i: int) -> None:
+    """Before the third step with other partitions, and before the fifth."""
+    if i in {2, 4}:
+        query.stop()
+        if i == 2:
+            assert tailrace.rescale(spark, query.checkpoint, 5).after == 5
+        query.restart()
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_first_matches_come_out_once_whatever_restarts_and_partitions(
     spark: SparkSession, streams: Streams, seed: int
@@ -68,13 +77,7 @@ def test_first_matches_come_out_once_whatever_restarts_and_partitions(
     with streams.query(streams.join(after="60 seconds", **RELEASED)) as query:
         got: list[tuple[int, list[int]]] = []
         for i, step in enumerate([*steps, END]):
-            if i == 2:
-                query.stop()
-                assert tailrace.rescale(spark, query.checkpoint, 5).after == 5
-                query.restart()
-            if i == 4:
-                query.stop()
-                query.restart()
+            _restart(spark, query, i)
             streams.add(*step)
             closed, _ = oracle.step(*step)
             expected += [(left, _first(labels, right)) for left, labels in closed]
@@ -99,13 +102,7 @@ def test_pairs_come_out_once_whatever_restarts_and_partitions(
     ) as query:
         oracle_pairs: list[tuple[int, int]] = []
         for i, step in enumerate([*steps, END]):
-            if i == 2:
-                query.stop()
-                assert tailrace.rescale(spark, query.checkpoint, 5).after == 5
-                query.restart()
-            if i == 4:
-                query.stop()
-                query.restart()
+            _restart(spark, query, i)
             streams.add(*step)
             _, expected = oracle.step(*step)
             oracle_pairs += expected

@@ -99,8 +99,7 @@ def test_rows_with_binary_values_that_come_again_are_the_same(stream_test: Strea
         file.unlink()
     query.restart()
     query.run()
-    assert len(query.rows()) == 9
-    assert query.changes() == []
+    assert (len(query.rows()), query.changes()) == (9, [])
 
 
 def test_the_delay_of_a_watermark_changes_at_a_restart(stream_test: StreamTest) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import random
 from collections import Counter
-from pathlib import Path
+from typing import TYPE_CHECKING
 
+import joins
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,9 +16,11 @@ from late_labels import NONE, Batch, Label, batches, make
 
 from streams import NOON, Row
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 pytestmark = pytest.mark.campaign
 
-_WORKER = Path(__file__).with_name("amend_worker.py")
 _SLICES_PER_KILL = 4
 _BEFORE = 5
 _AFTER = 20
@@ -88,7 +91,15 @@ def test_amendments_after_kills_equal_the_oracle(tmp_path: Path) -> None:
     kills = kill_count(1)
     rng = random.Random(SEED)
     written = make(tmp_path, kills * _SLICES_PER_KILL, rng)
-    run_to_the_end(_WORKER, tmp_path, kills, rng, place=LOCAL)
+    joins.configure(
+        tmp_path,
+        joins.KEEPS_LOGS,
+        before="5 seconds",
+        after="20 seconds",
+        amend_for="40 seconds",
+        release_every="batch",
+    )
+    run_to_the_end(joins.WORKER, tmp_path, kills, rng, place=LOCAL)
     expected = _expected(written, batches(tmp_path))
     assert sum(n for out, n in expected.items() if out[-1] == "amended") > 0
     assert _output(tmp_path) == expected

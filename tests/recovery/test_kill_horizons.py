@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import joins
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,11 +13,12 @@ from killing import LOCAL, SEED, committed_files, kill_count, run_to_the_end
 from late_labels import NONE, Batch, Label, batches, make
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from streams import Row
 
 pytestmark = pytest.mark.campaign
 
-_WORKER = Path(__file__).with_name("horizons_worker.py")
 _SLICES_PER_KILL = 4
 _BEFORE = 5
 _HORIZONS = {"10 seconds": 10, "30 seconds": 30, "1 minute": 60}
@@ -98,7 +99,14 @@ def test_versions_after_kills_equal_the_oracle(tmp_path: Path) -> None:
     kills = kill_count(1)
     rng = random.Random(SEED)
     written = make(tmp_path, kills * _SLICES_PER_KILL, rng)
-    run_to_the_end(_WORKER, tmp_path, kills, rng, place=LOCAL)
+    joins.configure(
+        tmp_path,
+        joins.KEEPS_LOGS,
+        before="5 seconds",
+        after="60 seconds",
+        horizons=["10 seconds", "30 seconds"],
+    )
+    run_to_the_end(joins.WORKER, tmp_path, kills, rng, place=LOCAL)
     expected, taken = _expected(written, batches(tmp_path))
     assert taken > 0
     assert any(version.changed for version in expected.values())

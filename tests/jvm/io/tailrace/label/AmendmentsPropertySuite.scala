@@ -7,7 +7,6 @@ import org.scalactic.anyvals.PosInt
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.tailrace.api.Tailrace
-import io.tailrace.common.TailraceConf
 import io.tailrace.testkit._
 
 /** Left rows that are amended against brute force, batch by batch. */
@@ -36,12 +35,7 @@ final class AmendmentsPropertySuite extends SparkSuite with ScalaCheckPropertyCh
       compare: (Int, Seq[Seq[Amended]], Seq[Seq[Amended]]) => Unit
   ): Unit =
     withDirectory { directory =>
-      withConf(
-        "spark.sql.shuffle.partitions" -> s.partitions,
-        TailraceConf.BatchBufferBytes.key -> s.bufferBytes,
-        TailraceConf.CompactionRuns.key -> s.compactionRuns,
-        "spark.sql.streaming.stateStore.checkpointFormatVersion" -> s.formatVersion
-      ) {
+      withConf(s.settings: _*) {
         val h = new StreamHarness(spark, directory)(
           StreamHarness.join(o, s"${s.delays._1} milliseconds", s"${s.delays._2} milliseconds")
         ).start()

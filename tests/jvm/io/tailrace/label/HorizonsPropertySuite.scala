@@ -5,7 +5,7 @@ import org.scalactic.anyvals.PosInt
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.tailrace.api.Tailrace
-import io.tailrace.common.{Durations, TailraceConf}
+import io.tailrace.common.Durations
 import io.tailrace.testkit._
 
 /** Versions of left rows against brute force, batch by batch. */
@@ -51,12 +51,7 @@ final class HorizonsPropertySuite extends SparkSuite with ScalaCheckPropertyChec
       compare: (Int, Seq[Seq[Version]], Seq[Seq[Version]]) => Unit
   ): Unit =
     withDirectory { directory =>
-      withConf(
-        "spark.sql.shuffle.partitions" -> s.partitions,
-        TailraceConf.BatchBufferBytes.key -> s.bufferBytes,
-        TailraceConf.CompactionRuns.key -> s.compactionRuns,
-        "spark.sql.streaming.stateStore.checkpointFormatVersion" -> s.formatVersion
-      ) {
+      withConf(s.settings: _*) {
         val h = new StreamHarness(spark, directory)(
           StreamHarness.join(o, s"${s.delays._1} milliseconds", s"${s.delays._2} milliseconds")
         ).start()

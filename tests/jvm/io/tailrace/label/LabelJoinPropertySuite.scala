@@ -48,17 +48,14 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
       compare: (Int, Seq[Seq[Emitted]], Seq[Seq[Emitted]]) => Unit
   ): Unit =
     withDirectory { directory =>
-      withConf(
-        "spark.sql.shuffle.partitions" -> s.partitions,
-        TailraceConf.BatchBufferBytes.key -> s.bufferBytes,
-        TailraceConf.CompactionRuns.key -> s.compactionRuns,
+      val ofFiles = Seq(
         TailraceConf.BackgroundLoadBytes.key -> s.localBytes.fold(TailraceConf.BackgroundLoadBytes.default)(
           _ => 0L
         ),
         TailraceConf.LocalRunBytes.key -> s.localBytes.getOrElse(TailraceConf.LocalRunBytes.default),
-        TailraceConf.JoinStrategy.key -> s.strategy,
-        "spark.sql.streaming.stateStore.checkpointFormatVersion" -> s.formatVersion
-      ) {
+        TailraceConf.JoinStrategy.key -> s.strategy
+      )
+      withConf(s.settings ++ ofFiles: _*) {
         val (left, right) = s.delays
         val h = new StreamHarness(spark, directory)(
           StreamHarness.join(o, s"$left milliseconds", s"$right milliseconds")
@@ -184,6 +181,14 @@ object LabelJoinPropertySuite {
       exactlyOne: Boolean = false,
       decided: Boolean = false
   ) {
+
+    /** Of the session. */
+    def settings: Seq[(String, Any)] = Seq(
+      "spark.sql.shuffle.partitions" -> partitions,
+      TailraceConf.BatchBufferBytes.key -> bufferBytes,
+      TailraceConf.CompactionRuns.key -> compactionRuns,
+      "spark.sql.streaming.stateStore.checkpointFormatVersion" -> formatVersion
+    )
 
     /** With unique keys: each of them has at most one left and one right row. */
     def withUniqueKeys: Scenario = {

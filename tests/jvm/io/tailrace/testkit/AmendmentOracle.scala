@@ -48,7 +48,7 @@ final class AmendmentOracle(
     marksLate: Boolean,
     delays: (Long, Long)
 ) {
-  private type Group = (Seq[(Long, Int)], Boolean)
+  import ChosenMatches.Group
 
   // Each with the watermark that it was behind when it came.
   private val labels = new ArrayBuffer[(Engaged, Option[Long])]
@@ -64,7 +64,7 @@ final class AmendmentOracle(
 
   /** The last group of each left row that has come out by the watermark, by key and time. */
   def lastGroups: Map[(String, Timestamp, Int), Seq[Int]] =
-    out.map { case (l, group) => (l.k, l.t, l.id) -> group._1.map(_._2) }.toMap
+    out.map { case (l, group) => (l.k, l.t, l.id) -> group._1.map(_.rid) }.toMap
 
   /** What the batch with these rows gives, then the batch without rows that follows if the watermark has moved. */
   def step(served: Seq[Served], engaged: Seq[Engaged]): Seq[Seq[Amended]] = {
@@ -105,7 +105,7 @@ final class AmendmentOracle(
           Some(left.k),
           Some(left.t),
           None,
-          group._1.map(_._2),
+          group._1.map(_.rid),
           flag(group),
           Some("amended")
         )
@@ -117,7 +117,7 @@ final class AmendmentOracle(
     waiting = rest
     out ++= expired.map { left =>
       val group = groupOf(left)
-      rows += Amended(Option(left.k), Some(left.t), Some(left.id), group._1.map(_._2), flag(group), None)
+      rows += Amended(Option(left.k), Some(left.t), Some(left.id), group._1.map(_.rid), flag(group), None)
       left -> group
     }
     Amended.sorted(rows)
@@ -125,25 +125,14 @@ final class AmendmentOracle(
 
   private def groupOf(left: Served): Group = {
     val time = Times.microsOf(left.t)
-    val found = labels.toSeq
-      .filter { case (r, behind) =>
-        val distance = Times.microsOf(r.rt) - time
-        left.k != null && left.k == r.k && distance >= -before && distance <= after &&
-        behind.forall(_ < time + after + amendFor)
-      }
-      .map { case (r, _) => (Times.microsOf(r.rt), r.rid) }
-      .sortWith { (a, b) =>
-        // As the bytes of a row are compared: the lowest one of a number first.
-        if (a._1 != b._1) a._1 < b._1
-        else Integer.compareUnsigned(Integer.reverseBytes(a._2), Integer.reverseBytes(b._2)) < 0
-      }
-    val chosen = matching match {
-      case "first" => found.take(1)
-      case "last" => found.takeRight(1)
-      case "nearest" => found.sortBy { case (t, _) => Math.abs(t - time) }.take(1)
-      case _ => found
+    def isIn(r: Engaged, behind: Option[Long]): Boolean = {
+      val distance = Times.microsOf(r.rt) - time
+      left.k != null && left.k == r.k && distance >= -before && distance <= after &&
+      behind.forall(_ < time + after + amendFor)
     }
-    val kept = maxMatches.fold(chosen)(chosen.take)
-    (kept, kept.size < chosen.size)
+    val found = labels.toSeq.collect {
+      case (r, behind) if isIn(r, behind) => r
+    }
+    ChosenMatches.of(left, found, matching, maxMatches)
   }
 }

@@ -67,13 +67,8 @@ final class AsOfOracle(delay: Long, maxAge: Option[Long], delays: (Long, Long) =
       val time = Times.microsOf(r.rt)
       r.k == l.k && time <= point && maxAge.forall(time >= point - _)
     }
-    Looked(l.k, l.id, rights.toSeq.filter(isFound).sortWith(goesBefore).lastOption.map(_.rid))
+    Looked(l.k, l.id, rights.toSeq.filter(isFound).sortWith(ChosenMatches.goesBefore).lastOption.map(_.rid))
   }
-
-  /** By time, then by the bytes of the row, in which a number stands with its lowest byte first. */
-  private def goesBefore(a: Engaged, b: Engaged): Boolean =
-    if (a.rt != b.rt) a.rt.before(b.rt)
-    else Integer.compareUnsigned(Integer.reverseBytes(a.rid), Integer.reverseBytes(b.rid)) < 0
 
   private def advance(leftTimes: Seq[Timestamp], rightTimes: Seq[Timestamp]): Unit = {
     // Spark takes a null time for the epoch here.

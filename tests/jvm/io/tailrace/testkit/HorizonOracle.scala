@@ -52,7 +52,7 @@ final class HorizonOracle(
     delays: (Long, Long)
 ) {
 
-  private type Group = (Seq[(Long, Int)], Boolean)
+  import ChosenMatches.Group
 
   // Each with the watermark that it was behind when it came.
   private val labels = new ArrayBuffer[(Engaged, Option[Long])]
@@ -99,7 +99,7 @@ final class HorizonOracle(
         })
         if (comesOut) {
           val flag = maxMatches.map(_ => found._2)
-          out += Version(left.id, Some(words(next)), found._1.map(_._2), flag, isFinal, isChanged, None)
+          out += Version(left.id, Some(words(next)), found._1.map(_.rid), flag, isFinal, isChanged, None)
         }
         next += 1
         last = Some(found)
@@ -111,26 +111,15 @@ final class HorizonOracle(
 
   private def groupOf(left: Served, end: Long): Group = {
     val time = Times.microsOf(left.t)
-    val found = labels.toSeq
-      .filter { case (r, behind) =>
-        val distance = Times.microsOf(r.rt) - time
-        left.k != null && left.k == r.k && distance >= -before && distance <= end && behind.forall(
-          _ < time + end
-        )
-      }
-      .map { case (r, _) => (Times.microsOf(r.rt), r.rid) }
-      .sortWith { (a, b) =>
-        // As the bytes of a row are compared: the lowest one of a number first.
-        if (a._1 != b._1) a._1 < b._1
-        else Integer.compareUnsigned(Integer.reverseBytes(a._2), Integer.reverseBytes(b._2)) < 0
-      }
-    val chosen = matching match {
-      case "first" => found.take(1)
-      case "last" => found.takeRight(1)
-      case "nearest" => found.sortBy { case (t, _) => Math.abs(t - time) }.take(1)
-      case _ => found
+    def isIn(r: Engaged, behind: Option[Long]): Boolean = {
+      val distance = Times.microsOf(r.rt) - time
+      left.k != null && left.k == r.k && distance >= -before && distance <= end && behind.forall(
+        _ < time + end
+      )
     }
-    val kept = maxMatches.fold(chosen)(chosen.take)
-    (kept, kept.size < chosen.size)
+    val found = labels.toSeq.collect {
+      case (r, behind) if isIn(r, behind) => r
+    }
+    ChosenMatches.of(left, found, matching, maxMatches)
   }
 }

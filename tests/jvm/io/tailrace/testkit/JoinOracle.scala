@@ -113,7 +113,7 @@ final class JoinOracle(
     def free[T <: AnyRef](rows: ArrayBuffer[T], row: T): Unit = rows.remove(rows.indexWhere(_ eq row)): Unit
     val news = ArrayBuffer.from(served.sortWith(servedBefore))
     news.toSeq.foreach { l =>
-      val found = rights.toSeq.filter(matches(l, _)).sortWith(goesBefore)
+      val found = rights.toSeq.filter(matches(l, _)).sortWith(ChosenMatches.goesBefore)
       found.headOption.foreach { r =>
         pairs += l -> r
         free(rights, r)
@@ -121,7 +121,7 @@ final class JoinOracle(
       }
     }
     lefts ++= news
-    val come = ArrayBuffer.from(engaged.sortWith(goesBefore))
+    val come = ArrayBuffer.from(engaged.sortWith(ChosenMatches.goesBefore))
     come.toSeq.foreach { r =>
       val found = lefts.toSeq.filter(l => isOpen(l) && matches(l, r)).sortWith(servedBefore)
       found.headOption.foreach { l =>
@@ -140,25 +140,12 @@ final class JoinOracle(
   }
 
   private def group(l: Served): Emitted = {
-    val found = rights.toSeq.filter(matches(l, _)).sortWith(goesBefore)
-    val chosen = matching match {
-      case "all" => found
-      case "first" => found.take(1)
-      case "last" => found.takeRight(1)
-      case "nearest" =>
-        found.sortBy(r => Math.abs(Times.microsOf(r.rt) - Times.microsOf(l.t))).take(1)
-    }
-    val kept = maxMatches.fold(chosen)(chosen.take)
-    Emitted(l.k, Some(l.id), kept.map(_.rid), maxMatches.map(_ => kept.size < chosen.size))
+    val (kept, isCut) = ChosenMatches.of(l, rights.toSeq.filter(matches(l, _)), matching, maxMatches)
+    Emitted(l.k, Some(l.id), kept.map(_.rid), maxMatches.map(_ => isCut))
   }
 
-  /** By time, then by the bytes of the row, in which a number stands with its lowest byte first. */
-  private def goesBefore(a: Engaged, b: Engaged): Boolean = goesBefore(a.rt, a.rid, b.rt, b.rid)
-  private def servedBefore(a: Served, b: Served): Boolean = goesBefore(a.t, a.id, b.t, b.id)
-
-  private def goesBefore(a: Timestamp, aId: Int, b: Timestamp, bId: Int): Boolean =
-    if (a != b) a.before(b)
-    else Integer.compareUnsigned(Integer.reverseBytes(aId), Integer.reverseBytes(bId)) < 0
+  private def servedBefore(a: Served, b: Served): Boolean =
+    if (a.t != b.t) a.t.before(b.t) else ChosenMatches.idGoesBefore(a.id, b.id)
 
   private def advance(leftTimes: Seq[Timestamp], rightTimes: Seq[Timestamp]): Unit = {
     // Spark takes a null time for the epoch here.

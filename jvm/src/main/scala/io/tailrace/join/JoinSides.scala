@@ -213,26 +213,24 @@ object JoinErrors {
 
   /** @param other the column of that side that does have a watermark, if one has */
   def watermarkMissing(side: String, column: String, other: Option[String]): TailraceAnalysisException =
-    refuse(
-      "TAILRACE_JOIN_WATERMARK_MISSING",
-      "side" -> side,
-      "column" -> column,
-      "other" -> other.fold("")(c => s" (its watermark is on `$c`)"),
-      "delay" -> "10 minutes"
-    )
+    watermarkMissing("TAILRACE_JOIN_WATERMARK_MISSING", "side" -> side, column, other)
 
   /** The same of a stream that isn't a side for the user.
     *
     * @param frame "the DataFrame of label 'click'"
     */
   def watermarkMissingOf(frame: String, column: String, other: Option[String]): TailraceAnalysisException =
-    refuse(
-      "TAILRACE_EXAMPLES_WATERMARK_MISSING",
-      "frame" -> frame,
-      "column" -> column,
-      "other" -> other.fold("")(c => s" (its watermark is on `$c`)"),
-      "delay" -> "10 minutes"
-    )
+    watermarkMissing("TAILRACE_EXAMPLES_WATERMARK_MISSING", "frame" -> frame, column, other)
+
+  private def watermarkMissing(
+      condition: String,
+      stream: (String, String),
+      column: String,
+      other: Option[String]
+  ): TailraceAnalysisException = {
+    val elsewhere = other.fold("")(c => s" (its watermark is on `$c`)")
+    refuse(condition, stream, "column" -> column, "other" -> elsewhere, "delay" -> "10 minutes")
+  }
 
   def mixedBatchAndStream(stream: String, batch: String): TailraceAnalysisException =
     refuse("TAILRACE_JOIN_MIXED_BATCH_AND_STREAM", "stream" -> stream, "batch" -> batch)

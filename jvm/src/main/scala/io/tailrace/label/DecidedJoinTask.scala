@@ -33,8 +33,7 @@ final class DecidedJoinTask(context: StoredJoinContext, settings: JoinSettings, 
 
   private val earlierLeft = store.sectionsOf(LeftKeySorted).filter(_.section.liveRows > 0)
   private val earlierRight = store.sectionsOf(RightTimeSorted)
-  private val newLeft = mutable.ArrayBuffer.empty[LiveSection]
-  private val newRight = mutable.ArrayBuffer.empty[LiveSection]
+  private val written = new WrittenSides(store, LeftKeySorted, RightTimeSorted, bucketWidth)
   private val marks = new GoneMarks(store, Seq(GoneLeft), memory, bufferBytes, bucketWidth)
   private val gone = marks.gone(LeftKeySorted)
   private val passed = new OrderedRows(store, memory, bufferBytes, () => false)
@@ -47,17 +46,12 @@ final class DecidedJoinTask(context: StoredJoinContext, settings: JoinSettings, 
   private var open: Option[AutoCloseable] = None
   private var nanos = 0L
 
-  override protected def write(left: RowBuffer, right: RowBuffer): Unit = {
-    val added = store.addRun(bucketWidth, LeftKeySorted -> left, RightTimeSorted -> right)
-    val (lefts, rights) = added.partition(_.section.kind == LeftKeySorted)
-    newLeft ++= lefts
-    newRight ++= rights
-  }
+  override protected def write(left: RowBuffer, right: RowBuffer): Unit = written.add(left, right)
 
   override protected def joined: Iterator[UnsafeRow] = {
     val started = System.nanoTime
     gather(earlierRight, store.operatorTime)
-    gather(newRight.toSeq, Long.MinValue)
+    gather(written.right, Long.MinValue)
     passed.start()
     nanos = System.nanoTime - started
     new Decided ++ new Closed
@@ -89,7 +83,7 @@ final class DecidedJoinTask(context: StoredJoinContext, settings: JoinSettings, 
     * row is its match.
     */
   private final class Decided extends StepwiseRows[UnsafeRow] {
-    private val lefts = earlierLeft ++ newLeft
+    private val lefts = earlierLeft ++ written.left
     private val probes = new SortedProbes(passed)
     private val matches =
       new ArrivalMatches(probes, if (probes.isEmpty) Nil else lefts, -window.after, 0L, context, Some(gone))

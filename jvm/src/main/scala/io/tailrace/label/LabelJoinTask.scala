@@ -1,5 +1,7 @@
 package io.tailrace.label
 
+import scala.collection.mutable.ArrayBuffer
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.metric.SQLMetric
@@ -7,7 +9,7 @@ import org.apache.spark.sql.types.{BooleanType, StringType}
 
 import io.tailrace.common.Mark
 import io.tailrace.join.{JoinColumns, JoinInput, JoinMetrics, StoredJoinContext, StoredJoinTask}
-import io.tailrace.state.RowBuffer
+import io.tailrace.state.{LiveSection, RowBuffer, StoreKind, TailraceStateStore}
 
 /** A task of the label join: reads both inputs into the state, then gives the rows that come out of it. */
 abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
@@ -235,6 +237,22 @@ private final class LabelInput(
     metric(name) += rows
     if (!settings.marksLate) metric("numRowsDroppedByWatermark") += rows
   }
+}
+
+/** The sections that a micro-batch has written, by side: a run for each part of it. */
+private[label] final class WrittenSides(
+    store: TailraceStateStore,
+    leftKind: StoreKind,
+    rightKind: StoreKind,
+    bucketWidth: Long
+) {
+  private val all = new ArrayBuffer[LiveSection]
+
+  def left: Seq[LiveSection] = all.filter(_.section.kind == leftKind).toSeq
+  def right: Seq[LiveSection] = all.filter(_.section.kind == rightKind).toSeq
+
+  def add(left: RowBuffer, right: RowBuffer): Unit =
+    all ++= store.addRun(bucketWidth, leftKind -> left, rightKind -> right)
 }
 
 /** Counts left rows that silence lets out.

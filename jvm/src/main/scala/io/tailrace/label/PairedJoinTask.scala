@@ -1,7 +1,5 @@
 package io.tailrace.label
 
-import scala.collection.mutable.ArrayBuffer
-
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 import org.apache.spark.sql.types.StructType
@@ -31,23 +29,17 @@ final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, t
   private val rightKind = StoreKind.RightKeySorted
   private val earlierLeft = store.sectionsOf(leftKind).filter(_.section.liveRows > 0)
   private val earlierRight = store.sectionsOf(rightKind).filter(_.section.liveRows > 0)
-  private val newLeft = new ArrayBuffer[LiveSection]
-  private val newRight = new ArrayBuffer[LiveSection]
+  private val written = new WrittenSides(store, leftKind, rightKind, bucketWidth)
   private var open: Option[MatchedPairs] = None
   private val oneToOne = Option.when(settings.exactlyOne)(new OneToOne(context, bucketWidth))
   private lazy val writer = new PairWriter(columns, settings)
 
-  override protected def write(left: RowBuffer, right: RowBuffer): Unit = {
-    val added = store.addRun(bucketWidth, leftKind -> left, rightKind -> right)
-    val (lefts, rights) = added.partition(_.section.kind == leftKind)
-    newLeft ++= lefts
-    newRight ++= rights
-  }
+  override protected def write(left: RowBuffer, right: RowBuffer): Unit = written.add(left, right)
 
   override protected def joined: Iterator[UnsafeRow] = {
     import window.{after, before}
-    new Pairs(pairs(newLeft.toSeq, earlierRight, -before, after), probesAreLeft = true) ++
-      new Pairs(pairs(newRight.toSeq, earlierLeft ++ newLeft, -after, before), probesAreLeft = false) ++
+    new Pairs(pairs(written.left, earlierRight, -before, after), probesAreLeft = true) ++
+      new Pairs(pairs(written.right, earlierLeft ++ written.left, -after, before), probesAreLeft = false) ++
       growth.iterator.map(was => pairs(earlierLeft, earlierRight, was.after + 1, after)).flatMap {
         new Pairs(_, probesAreLeft = true)
       }

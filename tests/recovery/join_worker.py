@@ -1,14 +1,14 @@
-"""The process that the campaign of decided rows kills: `worker.py` with the options in ROOT/options.json.
+"""The process that campaigns of joins kill: `worker.py` with what `joins.configure` has written into ROOT.
 
-decided_worker.py ROOT
+join_worker.py ROOT
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
+import joins
 import worker_session
 
 import tailrace
@@ -16,9 +16,8 @@ import tailrace
 
 def main() -> None:
     root = Path(sys.argv[1])
-    # Often, so that merges that leave rows out are killed too.
-    spark = worker_session.start({"spark.tailrace.state.compactionRuns": "2"})
-    options = json.loads((root / "options.json").read_text())
+    settings, options = joins.configured(root)
+    spark = worker_session.start(settings)
     sides = worker_session.sides(spark, root, "left", "right")
     joined = tailrace.join(*sides, on="key", left_time="l_ts", right_time="r_ts", **options)
     worker_session.run(worker_session.into_files(joined, root), worker_session.at(root, "checkpoint"))

@@ -67,8 +67,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     config = session.config
     if config.option.collectonly:
         return
-    if any(map(_is_jvm_suites, session.items)):
-        config.stash[_JVM_SUITES] = JvmSuites(_REPOSITORY)
+    suites = next(filter(_is_jvm_suites, session.items), None)
+    if isinstance(suites, pytest.Function):
+        config.stash[_JVM_SUITES] = JvmSuites(_REPOSITORY, suites.callspec.params["command"])
     if not _names_tests(config):
         # All tests, or all campaigns: they start dozens of JVMs with a Spark in them.
         config.stash[_ARCHIVE] = tempfile.TemporaryDirectory()
@@ -84,9 +85,18 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def jvm_suites(pytestconfig: pytest.Config) -> JvmSuites:
-    """They began with the session."""
-    return pytestconfig.stash[_JVM_SUITES]
+def jvm_suites(pytestconfig: pytest.Config) -> Callable[[str], JvmSuites]:
+    """The suites that a command of sbt runs. Those of the first command began with the session."""
+
+    def of(command: str) -> JvmSuites:
+        running = pytestconfig.stash[_JVM_SUITES]
+        if running.command != command:
+            # One sbt at a time in a folder.
+            running.stop()
+            pytestconfig.stash[_JVM_SUITES] = running = JvmSuites(_REPOSITORY, command)
+        return running
+
+    return of
 
 
 @pytest.fixture(scope="session")

@@ -20,13 +20,14 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class JvmSuites:
-    """`sbt test`, from the moment that it is made."""
+    """A command of sbt that runs suites, from the moment that it is made."""
 
-    def __init__(self, repository: Path) -> None:
+    def __init__(self, repository: Path, command: str) -> None:
+        self.command = command
         self._lines: list[str] = []
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `stop`
         self._process = subprocess.Popen(
-            [sys.executable, "python/build_backend/sbt.py", "test"],
+            [sys.executable, "python/build_backend/sbt.py", command],
             cwd=repository,
             stdin=subprocess.DEVNULL,
             stdout=self._log,

@@ -70,6 +70,7 @@ def test_at_half_it_does_not(spark: SparkSession, tmp_path: Path) -> None:
     assert logs.add(("web-1", 1), ("web-2", 2), ("web-1", 60)) == [(0, 2)]
 
 
+@pytest.mark.campaign
 def test_the_roster_from_a_list_a_file_a_frame_and_a_table(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.createDataFrame([("web-1",), ("web-2",), ("web-3",), ("web-2",), (None,)], "h string")
     frame.createOrReplaceTempView("web_hosts")
@@ -206,6 +207,7 @@ def test_an_option_that_would_be_ignored_is_refused(spark: SparkSession) -> None
         tailrace.accurate_watermark(frame, "at", host="host", completeness="99.9")
 
 
+@pytest.mark.campaign
 def test_stamps_travel_through_files_to_the_next_query(spark: SparkSession, tmp_path: Path) -> None:
     """Two queries; what the first writes is a topic of two partitions to the second."""
     logs = tmp_path / "logs"

@@ -173,6 +173,7 @@ def test_a_directory_that_cannot_be_written_is_told_at_once(run_python: RunPytho
     assert re.fullmatch(r"tailrace: The directory .*/file can't be written: .* --out\.\n", done.stderr)
 
 
+@pytest.mark.campaign
 def test_the_command(run_python: RunPython, tmp_path: Path) -> None:
     command = ("-m", "tailrace", "demo", "--rows", "3000", "--slices", "3", "--out", str(tmp_path))
     done = run_python(*command)

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from server_connections import served
 from tailrace.demo.told_windows import tell_windows
 from tailrace.server import connections
@@ -29,6 +31,7 @@ def test_the_guide_shows_what_comes_out(repository: Path) -> None:
     assert f"```{SHOWN}```" in (repository / "docs/guides/watermark-server.md").read_text()
 
 
+@pytest.mark.campaign
 def test_windows_wait_for_the_host_that_lags_at_100_percent_and_not_at_50() -> None:
     line = [sys.executable, "-m", "tailrace", "demo-watermark", "--no-browser", "--driver-memory", "1g"]
     environ = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}

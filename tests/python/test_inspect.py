@@ -42,6 +42,7 @@ def stores(spark: SparkSession, checkpoint: Path, batch: int) -> Counter[str]:
     return Counter(row[0] for row in rows.select("key.tailrace_store").collect())
 
 
+@pytest.mark.campaign
 def test_the_report_counts_the_rows_that_sparks_reader_finds(spark: SparkSession, checkpoint: Path) -> None:
     newest = inspection.inspect_checkpoint(str(checkpoint))
     for version in (newest["version"], 2, 3):

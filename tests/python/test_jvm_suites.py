@@ -2,14 +2,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Callable
 
     from jvm_suites import JvmSuites
 
 
-def test_the_jvm_suites_pass(jvm_suites: JvmSuites, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "command", ["test", pytest.param("jvm/testOnly -- -n campaign", marks=pytest.mark.campaign)]
+)
+def test_the_jvm_suites_pass(
+    command: str, jvm_suites: Callable[[str], JvmSuites], capfd: pytest.CaptureFixture[str]
+) -> None:
+    suites = jvm_suites(command)
     with capfd.disabled():  # minutes of silence would look like a hang
-        for text in jvm_suites.output():
+        for text in suites.output():
             print(text, end="", flush=True)
-    assert jvm_suites.exit_code == 0, "sbt test failed; its output is above\n" + jvm_suites.failures()
+    assert suites.exit_code == 0, f"sbt '{command}' failed; its output is above\n{suites.failures()}"

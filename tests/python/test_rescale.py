@@ -63,6 +63,7 @@ def _partitions(checkpoint: Path) -> list[int]:
     return sorted(int(d.name) for d in (checkpoint / "state" / "0").iterdir() if d.name.isdecimal())
 
 
+@pytest.mark.campaign
 def test_the_command_between_two_starts(
     spark: SparkSession, stream_test: StreamTest, run_python: RunPython
 ) -> None:

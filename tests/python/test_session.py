@@ -224,6 +224,7 @@ print(tailrace.configure(SparkSession.builder).getOrCreate() is spark)
 """
 
 
+@pytest.mark.campaign
 def test_the_jar_alone_is_an_installation(run_python: RunPython, tmp_path: Path) -> None:
     done = run_python("-c", JAR_ALONE, str(tmp_path / "checkpoint"))
     assert done.returncode == 0, done.stderr

@@ -52,6 +52,7 @@ def lines(root: Path) -> list[str]:
     return [line for file in (root / "out").glob("*.json") for line in file.read_text().splitlines()]
 
 
+@pytest.mark.campaign
 def test_a_sink_by_batch_is_proven(spark: SparkSession, tmp_path: Path) -> None:
     before = spark.conf.get(_MANAGER, None)
     steps = crash_at_every_step(

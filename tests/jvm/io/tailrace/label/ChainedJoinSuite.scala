@@ -67,7 +67,7 @@ class ChainedJoinSuite extends SparkSuite {
     throughAggregation(options("30 seconds").copy(how = "inner"))
   }
 
-  test("a windowed aggregation behind an inner join that looks back counts all rows") {
+  test("a windowed aggregation behind an inner join that looks back counts all rows", Campaign) {
     withDirectory { d =>
       // The right row comes first and waits for the left one; the pair has the time of the later.
       val o = options("0 seconds").copy(how = "inner", before = "30 seconds")

@@ -8,7 +8,7 @@ import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 
 import io.tailrace.api.Tailrace
-import io.tailrace.testkit.SparkSuite
+import io.tailrace.testkit.{Campaign, SparkSuite}
 
 /** Keys that are split over partitions: the rows are those of a join that doesn't split them. */
 final class HotKeysSuite extends SparkSuite {
@@ -64,7 +64,8 @@ final class HotKeysSuite extends SparkSuite {
     ("groups with a bound", "eager", options.copy(maxMatches = Some(2))),
     ("pairs", "eager", options.copy(how = "inner"))
   ).foreach { case (name, strategy, chosen) =>
-    test(s"$name, $strategy: split and not split") {
+    val tags = if (strategy == "lazy") Nil else Seq(Campaign)
+    test(s"$name, $strategy: split and not split", tags: _*) {
       withConf("spark.tailrace.join.strategy" -> strategy) {
         val plain = run(chosen, 3)
         assert(plain.size > 100)

@@ -124,7 +124,7 @@ class MixedStateSuite extends SparkSuite {
     }
   }
 
-  test("the join keeps its own provider beside operators on Spark's HDFS-backed provider") {
+  test("the join keeps its own provider beside operators on Spark's HDFS-backed provider", Campaign) {
     withConf(Provider -> Hdfs) {
       withDirectory { d =>
         val h = new StreamHarness(spark, d)((l, r) =>

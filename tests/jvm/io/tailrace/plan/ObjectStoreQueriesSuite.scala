@@ -33,9 +33,7 @@ final class ObjectStoreQueriesSuite extends SparkSuite {
     "a filter of replays" -> HostQueries.replays
   )
   queries.foreach { case (name, query) =>
-    // Each run of the tests has the first one; the others are a campaign.
-    val tags = if (name == "a label join") Nil else Seq(Campaign)
-    test(s"$name goes on from a checkpoint in an object store, without a rename", tags: _*) {
+    test(s"$name goes on from a checkpoint in an object store, without a rename", Campaign) {
       val expected = withDirectory(d => rowsOf(query, new File(d, "checkpoint").getPath, d, isRestarted))
       assert(expected.nonEmpty)
       val found =

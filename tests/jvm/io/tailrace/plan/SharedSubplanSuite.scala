@@ -6,7 +6,7 @@ import org.apache.spark.sql.{DataFrame, Row}
 import io.tailrace.api.Tailrace
 import io.tailrace.label.JoinOptions
 import io.tailrace.sync.SyncOptions
-import io.tailrace.testkit.{Event, EventStreams, SparkSuite}
+import io.tailrace.testkit.{Campaign, Event, EventStreams, SparkSuite}
 
 /** A DataFrame that a query uses several times. Spark shuffles it once for all uses. The watermark has to
   * reach the operators of the second use, too, or they keep their rows for good.
@@ -72,7 +72,7 @@ class SharedSubplanSuite extends SparkSuite {
     }
   }
 
-  test("two label joins of the same DataFrames in one query") {
+  test("two label joins of the same DataFrames in one query", Campaign) {
     checkStream { (l, r) =>
       val a = labelled(l, r)
       val b = labelled(l.where(col("id") % 2 === 0), r)
@@ -92,7 +92,7 @@ class SharedSubplanSuite extends SparkSuite {
     }
   }
 
-  test("counts of windows, joined with themselves") {
+  test("counts of windows, joined with themselves", Campaign) {
     checkStream { (e, _) =>
       val counts = marked(e)
         .groupBy(col("k"), window(col("t"), "5 seconds"))
@@ -114,7 +114,7 @@ class SharedSubplanSuite extends SparkSuite {
     }
   }
 
-  test("pairs, joined again by the right time") {
+  test("pairs, joined again by the right time", Campaign) {
     checkStream { (l, r) =>
       val o = options("r_t", "x_t").copy(how = "inner")
       Tailrace.join(pairs(l, r), later(l), Seq("k" -> "x_k"), o)
@@ -129,7 +129,7 @@ class SharedSubplanSuite extends SparkSuite {
     }
   }
 
-  test("Spark's join of two DataFrames with state of one stream") {
+  test("Spark's join of two DataFrames with state of one stream", Campaign) {
     checkStream { (e, _) =>
       val own = once(e)
       val (l, r) = (ofKind(own, "imp"), renamed(ofKind(own, "click")))

@@ -217,7 +217,7 @@ final class ReplayMarksSuite extends ReplayPipelineSuite {
     }
   }
 
-  test("forget_after by the time of the batches bounds the table") {
+  test("forget_after by the time of the batches bounds the table", Campaign) {
     withDirectory { directory =>
       withConf("spark.sql.streaming.minBatchesToRetain" -> 2) {
         val filter: Filter = Tailrace.filterReplays(_, ReplayOptions(forgetAfter = Some("50 milliseconds")))

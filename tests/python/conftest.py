@@ -69,7 +69,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     suites = next(filter(_is_jvm_suites, session.items), None)
     if isinstance(suites, pytest.Function):
-        config.stash[_JVM_SUITES] = JvmSuites(_REPOSITORY, suites.callspec.params["command"])
+        config.stash[_JVM_SUITES] = JvmSuites(_REPOSITORY, str(suites.callspec.params["command"]))
     if not _names_tests(config):
         # All tests, or all campaigns: they start dozens of JVMs with a Spark in them.
         config.stash[_ARCHIVE] = tempfile.TemporaryDirectory()

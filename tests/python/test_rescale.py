@@ -63,6 +63,11 @@ def _partitions(checkpoint: Path) -> list[int]:
     return sorted(int(d.name) for d in (checkpoint / "state" / "0").iterdir() if d.name.isdecimal())
 
 
+def _content(checkpoint: Path) -> dict[str, bytes]:
+    files = [file for file in checkpoint.rglob("*") if file.is_file()]
+    return {str(file.relative_to(checkpoint)): file.read_bytes() for file in files}
+
+
 @pytest.mark.campaign
 def test_the_command_between_two_starts(
     spark: SparkSession, stream_test: StreamTest, run_python: RunPython
@@ -74,9 +79,9 @@ def test_the_command_between_two_starts(
             tailrace.rescale(spark, query.checkpoint, 7)
         query.stop()
         waiting = len(query.state())
-        files = {file: file.read_bytes() for file in query.checkpoint.rglob("*") if file.is_file()}
+        files = _content(query.checkpoint)
         planned = tailrace.rescale(spark, query.checkpoint, 7, dry_run=True)
-        assert {file: file.read_bytes() for file in query.checkpoint.rglob("*") if file.is_file()} == files
+        assert _content(query.checkpoint) == files
         assert [(side.side, side.rows) for side in planned.sides] == [
             (side, sum(row["side"] == side for row in query.state())) for side in ("left", "right")
         ]
@@ -95,20 +100,15 @@ def test_a_new_checkpoint_and_the_old_one_go_on_to_the_same_rows(
     spark: SparkSession, stream_test: StreamTest, tmp_path: Path
 ) -> None:
     partitions = 7
-
-    def content(checkpoint: Path) -> dict[str, bytes]:
-        files = [file for file in checkpoint.rglob("*") if file.is_file()]
-        return {str(file.relative_to(checkpoint)): file.read_bytes() for file in files}
-
     streams, new = Streams(stream_test), tmp_path / "new"
     with streams.query(streams.join()) as query, streams.query(streams.join(), "other") as other:
         _feed(streams, query, other)
         query.stop()
-        before = content(query.checkpoint)
+        before = _content(query.checkpoint)
         assert tailrace.rescale(spark, query.checkpoint, partitions, to=new, dry_run=True).dry_run
         assert not new.exists()
         assert tailrace.rescale(spark, query.checkpoint, partitions, to=new).after == partitions
-        assert content(query.checkpoint) == before
+        assert _content(query.checkpoint) == before
         with pytest.raises(TailraceStateError, match="TAILRACE_STATE_EXCHANGE_EXISTS"):
             tailrace.rescale(spark, query.checkpoint, partitions, to=new)
         assert [path.name for path in tmp_path.iterdir() if "import" in path.name] == []

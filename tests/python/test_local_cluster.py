@@ -17,7 +17,7 @@ from pathlib import Path
 import tailrace
 from pyspark.sql import SparkSession, functions as F
 sys.path.insert(0, sys.argv[2])
-from streams import Row, Streams, groups
+from streams import Row, Streams, at, batch_frame, groups
 from tailrace.testing import StreamTest
 
 builder = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
@@ -34,6 +34,34 @@ with StreamTest(spark, Path(sys.argv[1]), "12:00") as test:
     streams.add([Row(900, 999, 1000)], [Row(900, 999, 1000)])
     query.run()
     assert groups(query.rows()) == [(i, [100 + i]) for i in range(20)]
+
+# One definition over both kinds of DataFrames, with all that tasks have to carry along.
+def defined(left, right, profiles):
+    made = tailrace.examples(left, on="key", time="l_ts")
+    made = made.label("click", right, time="r_ts", after="10 minutes", attribution=tailrace.linear())
+    made = made.horizons("5 minutes", "10 minutes")
+    made = made.sample({"size(click) = 0": 0.5}, seed=3, weight="weight")
+    return made.features("profile", profiles, on="key", time="p_ts", max_age="1 hour")
+with StreamTest(spark, Path(sys.argv[1]) / "examples", "12:00") as test:
+    streams = Streams(test)
+    profiles = test.source("p_id long, key long, p_ts timestamp")
+    stream = profiles.frame.withWatermark("p_ts", "10 seconds")
+    query = test.query(defined(streams.frame("left"), streams.frame("right"), stream).stream())
+    lefts = [Row(i, i % 30, 100 + i) for i in range(90)]
+    rights = [Row(100 + i, i % 40, 110 + 5 * i) for i in range(60)]
+    values = [(i, i % 20, at(90 + i)) for i in range(40)]
+    streams.add(lefts, rights)
+    profiles.add(*values)
+    query.run()
+    query.restart()
+    end = [Row(900, 999, 100_000)]
+    streams.add(end, end)
+    profiles.add((900, 999, at(100_000)))
+    query.run()
+    left, right = streams.batch_frames(lefts, rights)
+    whole = defined(left, right, batch_frame(spark, profiles.schema, values)).batch()
+    found = [row for row in query.rows() if row["l_id"] != 900]
+    assert sorted(map(str, found)) == sorted(map(str, whole.collect())) and len(found) > 90, found
 
 logs = str(Path(sys.argv[1]) / "logs")
 def log(*rows):
@@ -82,7 +110,7 @@ spark.stop()
 
 
 @pytest.mark.campaign
-def test_join_watermark_and_replays_run_on_executors_of_their_own(
+def test_join_examples_watermark_and_replays_run_on_executors_of_their_own(
     run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, repository: Path
 ) -> None:
     done = run_python("-c", _SCRIPT, str(tmp_path), str(repository / "tests" / "python"))

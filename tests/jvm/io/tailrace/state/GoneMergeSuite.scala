@@ -11,18 +11,27 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 import io.tailrace.testkit.{RunFixture, TestRow}
 
 final class GoneMergeSuite extends AnyFunSuite with RunFixture with ScalaCheckPropertyChecks {
-  import StoreKind.{GoneLeft, JoinedRight, LeftKeySorted, LeftTimeSorted}
+  import StoreKind._
 
   private def mark(of: TestRow): TestRow = TestRow(Vector.empty, of.time, of.seq, Vector.empty)
 
-  /** A version of the state whose runs are in memory of this test alone. */
-  private final class Version(val runs: Seq[Seq[LiveSection]]) {
-    private def manifest = Manifest(
+  /** A version of the state whose runs are in memory of this test alone.
+    *
+    * @param left  left rows up to this time have come out
+    * @param right and right rows up to this time have been passed
+    */
+  private final class Version(
+      val runs: Seq[Seq[LiveSection]],
+      left: Long = Long.MinValue,
+      right: Long = Long.MinValue
+  ) {
+    val manifest: Manifest = Manifest(
       1,
-      Long.MinValue,
+      left,
       runs.zipWithIndex.map { case (sections, i) =>
         Run(sections.head.local.name, 1, 0, sections.map(_.section), i)
-      }
+      },
+      rightExpiredThrough = right
     )
 
     val state = new LoadedState(manifest, runs.map(_.head.local), None)
@@ -42,10 +51,10 @@ final class GoneMergeSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
       val writer = new RunWriter(file)
       val (newest, gone) = (NewestRows(Long.MinValue, Long.MinValue), GoneMerge.of(state, inputs))
       val sections =
-        try Compaction.merge(inputs, Long.MinValue, newest, gone, writer)
+        try Compaction.merge(inputs, left, newest, gone, writer)
         finally writer.close()
       val out = if (sections.isEmpty) Nil else Seq(opening(file, sections))
-      new Version(runs.take(from) ++ out ++ runs.drop(until))
+      new Version(runs.take(from) ++ out ++ runs.drop(until), left, right)
     }
   }
 
@@ -82,16 +91,57 @@ final class GoneMergeSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
       val twice = once.merged(0, once.runs.size)
       assert(twice.living == before.living)
       assert(twice.rows(LeftKeySorted).toSet == before.living && twice.rows(GoneLeft).isEmpty)
-      // Whatever was marked in the runs that were merged is gone with its mark.
+      // Whatever was marked in the runs that were merged is gone, with its mark if that is there, too.
       val within =
         before.runs.slice(from, until).flatten.filter(_.section.kind == LeftKeySorted).flatMap(TestRow.all)
       val gone = before.rows(GoneLeft).map(_.seq).toSet
-      assert(
-        once.rows(LeftKeySorted).map(_.seq).toSet.intersect(within.map(_.seq).filter(gone).toSet).isEmpty
-      )
+      val left = within.map(_.seq).filter(gone).toSet
+      assert(once.rows(LeftKeySorted).map(_.seq).toSet.intersect(left).isEmpty)
+      val kept = before.runs.take(from) ++ before.runs.drop(until)
+      val marksKept = kept.flatten.filter(_.section.kind == GoneLeft).flatMap(TestRow.all).map(_.seq).toSet
+      assert(once.rows(GoneLeft).map(_.seq).toSet.intersect(left).subsetOf(marksKept))
       closeRuns()
       closeBuffers()
     }
+  }
+
+  private def at(times: Long*): Seq[TestRow] = times.map(t => TestRow.of(s"key $t", t, t))
+  private def timesOf(version: Version, kind: StoreKind): Seq[Long] = version.rows(kind).map(_.time).sorted
+
+  test("a merge leaves out rows that are found by key and have left by their times, to the microsecond") {
+    val runs = (0 to 1).map { i =>
+      val rows = at(4L + 10 * i, 5L + 10 * i, 6L + 10 * i)
+      newRun(100, LeftKeySorted -> bufferOf(rows), RightTimeSorted -> bufferOf(rows))
+    }
+    val merged = new Version(runs, left = 5, right = 15).merged(0, 2)
+    assert(timesOf(merged, LeftKeySorted) == Seq(6, 14, 15, 16))
+    assert(timesOf(merged, RightTimeSorted) == Seq(16))
+    // Others leave with their sections alone: who looks for them knows what is needed.
+    val others = (0 to 1).map(i => newRun(100, RightKeySorted -> bufferOf(at(4L + i, 6L + i))))
+    assert(timesOf(new Version(others, left = 5, right = 5).merged(0, 2), RightKeySorted) == Seq(4, 5, 6, 7))
+  }
+
+  test("a mark of a right row stays though left rows of its time have come out: the row may be needed") {
+    val rows = at(4, 6)
+    val first = newRun(100, RightKeySorted -> bufferOf(rows))
+    val later = (0 to 1).map(i => newRun(100, GoneRight -> bufferOf(Seq(mark(rows(i))))))
+    val merged = new Version(first +: later, left = 5).merged(1, 3)
+    assert(timesOf(merged, GoneRight) == Seq(4, 6))
+    assert(merged.merged(0, 2).runs.isEmpty)
+    // A left row is needed no more, and so is its mark.
+    val lefts = (0 to 1).map(i => newRun(100, GoneLeft -> bufferOf(Seq(mark(rows(i))))))
+    val ofLeft = new Version(newRun(100, LeftKeySorted -> bufferOf(rows)) +: lefts, left = 5)
+    assert(timesOf(ofLeft.merged(1, 3), GoneLeft) == Seq(6))
+  }
+
+  test("a merge isn't used for a version in which rows still count that it has left out by their times") {
+    val rows = (0 to 1).map(i =>
+      newRun(100, LeftKeySorted -> bufferOf(at(4L + i)), RightTimeSorted -> bufferOf(at(4L + i)))
+    )
+    val version = new Version(rows, left = 4, right = 5)
+    val gone = GoneMerge.of(version.state, rows.flatten)
+    def fits(left: Long, right: Long) = gone.fits(new Version(rows, left, right).manifest)
+    assert(fits(4, 5) && fits(9, 9) && !fits(3, 5) && !fits(4, 4))
   }
 
   test("a merge isn't used for a version without the marks of the rows that it has left out") {
@@ -129,6 +179,11 @@ final class GoneMergeSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
     assert(due(run(4, 10), run(4, 10), run(7, 10)) == Seq("4 of 10", "4 of 10", "7 of 10"))
     assert(due(run(4, 4), run(4, 4)).isEmpty, "a few small runs")
     assert(due(run(4, 4, bytes = 4L << 20)) == Seq("4 of 4"))
+    assert(due(run(4, 8, bytes = 4L << 20)).isEmpty, "of the bytes, half are gone")
+    assert(due(run(4, 8, bytes = 8L << 20)) == Seq("4 of 8"))
+    // However many runs may wait for a merge.
+    assert(GoneMerge.due(Manifest(1, 0, Seq.fill(7)(run(4, 4))), 100).isEmpty)
+    assert(GoneMerge.due(Manifest(1, 0, Seq.fill(8)(run(4, 4))), 100).size == 8)
     assert(due(run(0, 0), run(0, 0), run(0, 0)).isEmpty)
   }
 

@@ -56,7 +56,9 @@ object Compaction {
     groups.toSeq.sortBy(_._1).foreach { case ((_, bucket), parts) =>
       val kind = parts.head.section.kind
       writer.begin(kind, bucket)
-      val rows = new MergedSections(parts, kind.order, expiredThrough)
+      // A mark leaves with its row's time, and right rows may be needed behind the left rows that are out.
+      val from = if (kind == StoreKind.GoneRight) Long.MinValue else expiredThrough
+      val rows = new MergedSections(parts, kind.order, from)
       try if (kind.keepsNewest) newest.write(rows, writer) else gone.write(kind, rows, writer)
       finally rows.close()
       writer.end()

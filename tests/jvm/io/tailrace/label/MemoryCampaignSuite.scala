@@ -185,6 +185,17 @@ final class MemoryCampaignSuite extends AnyFunSuite with JoinFixture with Campai
       )
     }
 
+    test(s"rows that leave when they are decided, many and of a hot key: $name") {
+      def decided(data: JoinData): Unit = {
+        val first = settings(MatchStrategy.Decided, MatchPolicy.First, after = 100 * second)
+        run(data, first.copy(decided = true), 2, fixed)
+      }
+      decided(JoinData(12, rows(size, 2, 200), rows(size, 4, 200), keys = 5000, bytes = 200))
+      decided(
+        JoinData(13, 300, hotRights, keys = 50, hotLeft = 90, hotRight = 90, ticks = 700, bytes = hotBytes)
+      )
+    }
+
     test(s"a group that is larger than the memory is an error that names it: $name") {
       val data = JoinData(10, 3, hotRights, keys = 1, hotLeft = 100, hotRight = 100, bytes = hotBytes)
       Seq(MatchStrategy.Lazy, MatchStrategy.Eager).foreach { strategy =>

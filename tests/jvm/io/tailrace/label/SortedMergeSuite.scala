@@ -56,8 +56,9 @@ final class SortedMergeSuite extends AnyFunSuite with RunFixture with ScalaCheck
         newRun(width, StoreKind.RightKeySorted -> rows)
       }
       val memory = new RowMemory(TaskMemory.create(256L << 20))
+      val large = if (inPieces) LargeKeys.InPieces else LargeKeys.ByWindow
       val merged =
-        new SortedMerge(from, to, memory, most, inPieces = inPieces, late = new LateRights(late, to))
+        new SortedMerge(from, to, memory, most, large = large, late = new LateRights(late, to))
       val out = new ArrayBuffer[(Int, Int)]
       try {
         // One merge takes a chunk after the other, as a task's does.

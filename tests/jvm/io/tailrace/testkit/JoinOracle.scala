@@ -42,6 +42,7 @@ final class JoinOracle(
   var lateRight = 0L
   var lateTaken = 0L
   var nullRight = 0L
+  var matchesLeftOut = 0L
 
   /** What the batch with these rows gives, then the batch without rows that follows if the watermark has moved. */
   def step(served: Seq[Served], engaged: Seq[Engaged]): Seq[Seq[Emitted]] = {
@@ -111,9 +112,12 @@ final class JoinOracle(
   private def oneToOne(served: Seq[Served], engaged: Seq[Engaged]): Seq[(Served, Engaged)] = {
     val pairs = new ArrayBuffer[(Served, Engaged)]
     def free[T <: AnyRef](rows: ArrayBuffer[T], row: T): Unit = rows.remove(rows.indexWhere(_ eq row)): Unit
+    def count(all: Int, found: Option[_]): Unit = matchesLeftOut += all - found.size
     val news = ArrayBuffer.from(served.sortWith(servedBefore))
+    val earlierRights = rights.toSeq
     news.toSeq.foreach { l =>
       val found = rights.toSeq.filter(matches(l, _)).sortWith(ChosenMatches.goesBefore)
+      count(earlierRights.count(matches(l, _)), found.headOption)
       found.headOption.foreach { r =>
         pairs += l -> r
         free(rights, r)
@@ -122,8 +126,10 @@ final class JoinOracle(
     }
     lefts ++= news
     val come = ArrayBuffer.from(engaged.sortWith(ChosenMatches.goesBefore))
+    val openLefts = lefts.toSeq.filter(isOpen)
     come.toSeq.foreach { r =>
       val found = lefts.toSeq.filter(l => isOpen(l) && matches(l, r)).sortWith(servedBefore)
+      count(openLefts.count(matches(_, r)), found.headOption)
       found.headOption.foreach { l =>
         pairs += l -> r
         free(lefts, l)

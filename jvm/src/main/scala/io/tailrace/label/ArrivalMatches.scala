@@ -1,19 +1,21 @@
 package io.tailrace.label
 
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
 import io.tailrace.join.StoredJoinContext
 import io.tailrace.state.{GoneRows, LiveSection, MemoryShare, RowBuffer}
 
 /** Goes over pairs of a probing row and a candidate. */
 private[label] trait MatchedPairs extends AutoCloseable {
 
-  /** The matches that the pairs are of. */
-  def matches: ArrivalMatches
+  /** Goes on to the next pair. @return false if there is none */
+  def next(): Boolean
 
-  /** Goes on to the next pair. @param isOpen whether it may be one */
-  def next(isOpen: () => Boolean): Boolean
+  def probeTime: Long
+  def candidateTime: Long
 
-  /** The row that the probing row is paired with: its position in [[ArrivalMatches.candidates]]. */
-  def candidate: Int
+  /** Points Spark's rows to the two rows of the pair, until the next one. */
+  def pointTo(probe: UnsafeRow, candidate: UnsafeRow): Unit
 }
 
 /** All matches between the probing rows and those of some sections, which are key-sorted. It works on a chunk of
@@ -35,7 +37,7 @@ final class ArrivalMatches private[label] (
   /** The rows of the chunk; [[probe]] is one of them. */
   val chunk = new RowBuffer(memory)
   private val share = new MemoryShare(memory, bufferBytes)
-  private val merge = new SortedMerge(from, to, memory, bufferBytes, inPieces = true, gone = gone)
+  private val merge = new SortedMerge(from, to, memory, bufferBytes, large = LargeKeys.InPieces, gone = gone)
 
   /** @param probing key-sorted, too; it probes one section after the other */
   def this(
@@ -49,8 +51,7 @@ final class ArrivalMatches private[label] (
   private var position = 0
   private var end = 0
 
-  /** Goes on to the next match. @return false if there is none */
-  def next(): Boolean = {
+  override def next(): Boolean = {
     position += 1
     while (position >= end && nextProbe()) {
       position = candidates.first
@@ -62,15 +63,16 @@ final class ArrivalMatches private[label] (
   /** The probing row: its number in [[chunk]]. */
   def probe: Int = merge.probe
 
-  override def matches: ArrivalMatches = this
+  /** The row that it is paired with: its position in [[candidates]]. */
+  def candidate: Int = position
+  override def probeTime: Long = chunk.time(probe)
+  override def candidateTime: Long = candidates.time(position)
 
-  override def next(isOpen: () => Boolean): Boolean = {
-    var isThere = next()
-    while (isThere && !isOpen()) isThere = next()
-    isThere
+  override def pointTo(probing: UnsafeRow, other: UnsafeRow): Unit = {
+    probing.pointTo(chunk.base(probe), chunk.valueOffset(probe), chunk.valueLength(probe))
+    candidates.pointTo(other, position): Unit
   }
 
-  override def candidate: Int = position
   def candidates: Candidates = merge.candidates
 
   /** See [[SortedMerge.piece]]. */

@@ -36,7 +36,7 @@ final class DecidedJoinTask(context: StoredJoinContext, settings: JoinSettings, 
   private val written = new WrittenSides(store, LeftKeySorted, RightTimeSorted, bucketWidth)
   private val marks = new GoneMarks(store, Seq(GoneLeft), memory, bufferBytes, bucketWidth)
   private val gone = marks.gone(LeftKeySorted)
-  private val passed = new OrderedRows(store, memory, bufferBytes, () => false)
+  private val passed: OrderedRows = new OrderedRows(store, memory, bufferBytes, () => passed.makeRoom())
   private val passedOf = mutable.HashMap.empty[LiveSection, Long]
   private val closedOf = mutable.HashMap.empty[LiveSection, Long]
   private val group = new Candidates(memory)

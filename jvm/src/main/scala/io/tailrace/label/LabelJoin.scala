@@ -102,11 +102,14 @@ case class LabelJoinBatchExec(
   override def nodeName: String = "TailraceLabelJoinBatch"
   override protected def settingsText: String = settings.text
 
-  /** With exactly_one, the order of left rows decides which of them is paired. */
+  /** With exactly_one, the order of rows decides which of them are paired. */
   override def requiredChildOrdering: Seq[Seq[SortOrder]] = {
     val byTime = super.requiredChildOrdering
-    val byContent = Option.when(settings.exactlyOne)(SortOrder(RowBytes(columns.left), Ascending))
-    byTime.updated(0, byTime.head ++ byContent)
+    if (!settings.exactlyOne) byTime
+    else
+      byTime.zip(Seq(columns.left, columns.payload)).map { case (order, content) =>
+        order :+ SortOrder(RowBytes(content), Ascending)
+      }
   }
 
   override protected def newMerge: BatchJoinExec.NewMerge = {

@@ -1,9 +1,6 @@
 package io.tailrace.label
 
-import java.util.PriorityQueue
-
 import io.tailrace.common.RowMemoryExhausted
-import io.tailrace.state.{LiveSection, RunCursor}
 
 /** The right rows of a key that are in a left row's window, read as the window moves on. It holds one window
   * at a time, and of it no more than the policy can choose from. It is for keys that have more rows than
@@ -128,61 +125,5 @@ private[label] final class MatchSelection(
     val from = candidates.size - held
     candidates.settleFrom(from)
     if (held > 1) held = bound.keep(candidates, from, held, leftTime)
-  }
-}
-
-/** The rows of one key in some key-sorted sections, from `earliest` to `latest`, in the order of time. Each
-  * section has them in that order.
-  *
-  * @param base     a row with the key, which stays where it is
-  * @param isHidden whether a row is left out
-  */
-private[label] final class SectionRows(
-    base: AnyRef,
-    at: Long,
-    earliest: Long,
-    latest: Long,
-    isHidden: RunCursor => Boolean
-) extends KeyedRows
-    with AutoCloseable {
-  private val queue =
-    new PriorityQueue[RunCursor](11, (a: RunCursor, b: RunCursor) => java.lang.Long.compare(a.time, b.time))
-
-  def open(sections: Seq[LiveSection]): Unit = sections.foreach { live =>
-    val cursor = live.cursor()
-    try cursor.seekKey(base, at)
-    catch {
-      case e: Throwable =>
-        cursor.close()
-        throw e
-    }
-    while (hasKey(cursor) && cursor.time < earliest) cursor.next()
-    enqueue(cursor)
-  }
-
-  private def hasKey(cursor: RunCursor): Boolean = cursor.isValid && cursor.compareKey(base, at) == 0
-
-  private def enqueue(cursor: RunCursor): Unit = {
-    while (hasKey(cursor) && cursor.time <= latest && isHidden(cursor)) cursor.next()
-    if (hasKey(cursor) && cursor.time <= latest) queue.add(cursor) else cursor.close()
-  }
-
-  override def isEmpty: Boolean = queue.isEmpty
-  override def time: Long = queue.peek().time
-
-  override def addTo(candidates: Candidates): Unit = {
-    val cursor = queue.peek()
-    candidates.add(cursor.base, cursor.at)
-  }
-
-  override def advance(): Unit = {
-    val cursor = queue.poll()
-    cursor.next()
-    enqueue(cursor)
-  }
-
-  override def close(): Unit = {
-    queue.forEach(_.close())
-    queue.clear()
   }
 }

@@ -1,9 +1,11 @@
 package io.tailrace.label
 
-import org.apache.spark.sql.execution.metric.SQLMetric
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.tailrace.join.StoredJoinContext
-import io.tailrace.state.{GoneMarks, LiveSection, StoreKind}
+import io.tailrace.state._
 
 /** The promise of `exactly_one`: a left row has one match at the most, and so has a right row. Both leave the state when
   * they have been paired.
@@ -16,8 +18,12 @@ import io.tailrace.state.{GoneMarks, LiveSection, StoreKind}
   *   window 10 min      left 12:00 12:01      right 12:05 12:06 12:07
   *                      (12:00, 12:05) (12:01, 12:06)      12:07 finds no free row: a match is left out
   * }}}
+  *
+  * So the pairs depend on the rows of the batch and of the state alone. A key whose rows don't fit in memory is read by
+  * [[LargeKeyPairs]], which pairs the same.
   */
 private[label] final class OneToOne(context: StoredJoinContext, bucketWidth: Long) extends AutoCloseable {
+  import StoreKind.{LeftKeySorted, RightKeySorted}
   import context._
 
   private val marks = {
@@ -25,58 +31,134 @@ private[label] final class OneToOne(context: StoredJoinContext, bucketWidth: Lon
     new GoneMarks(store, kinds, memory, bufferBytes, bucketWidth)
   }
 
-  /** The pairs among the matches of key-sorted rows.
-    *
-    * @param from see [[SortedMerge]]
-    */
-  final class Pairs(
-      probing: Seq[LiveSection],
-      sections: Seq[LiveSection],
-      from: Long,
-      to: Long,
-      leftOut: SQLMetric
-  ) extends MatchedPairs {
-    private val probes = new OrderedProbes(if (sections.isEmpty) Nil else probing)
-    private val gone = sections.headOption.map(live => marks.gone(live.section.kind))
-    override val matches = new ArrivalMatches(probes, sections, from, to, context, gone)
-    import matches.{candidates, chunk}
-    private var piece = -1L
-    // Candidates before this position are taken, or too early for the probing rows to come.
+  /** The pairs among the matches of the probing rows. They come by key, a chunk at a time. */
+  final class Pairs(probing: Seq[LiveSection], sections: Seq[LiveSection], window: PairWindow)
+      extends MatchedPairs {
+    private val probes = {
+      val all = if (sections.isEmpty) Nil else probing
+      new RowsInOrder(new MergedSections(all, RowOrder.Key, Long.MinValue), context)
+    }
+    private val (probeKind, otherKind) =
+      if (window.probesAreLeft) (LeftKeySorted, RightKeySorted) else (RightKeySorted, LeftKeySorted)
+    private val goneProbes = marks.gone(probeKind)
+    private val gone = marks.gone(otherKind)
+    private val leftOut = metric(LabelMetrics.MatchesLeftOut)
+
+    private val chunk = new RowBuffer(memory)
+    private val sectionOf = new ArrayBuffer[LiveSection]
+    private val share = new MemoryShare(memory, bufferBytes)
+    private val merge = {
+      import window.{from, to}
+      new SortedMerge(from, to, memory, bufferBytes, large = LargeKeys.Apart, gone = Some(gone))
+    }
+    import merge.candidates
+
+    // The keys of the chunk's rows before this one end in it.
+    private var whole = 0
+    private var large: Option[LargeKeyPairs] = None
+    private var key = -1L
+    // Candidates before `open` are too early for the rows to come, and those before `free` are taken, too.
+    private var open = 0
     private var free = 0
     private var position = 0
 
-    override def candidate: Int = position
-    override def close(): Unit = matches.close()
-
-    override def next(isOpen: () => Boolean): Boolean = {
+    override def next(): Boolean = {
       var isFound = false
-      while (!isFound && matches.nextProbe()) {
-        val probe = matches.probe
-        if (!marks.gone(probes.section(probe).section.kind).contains(chunk.seq(probe))) isFound = pair(isOpen)
+      var isThere = true
+      while (!isFound && isThere) {
+        if (large.nonEmpty) isFound = nextOfLarge()
+        else if (merge.next()) {
+          if (merge.isApart) {
+            beginLarge(merge.restOfKey, None)
+            merge.skipKey()
+          } else isFound = isProbing(chunk.seq(merge.probe), chunk.time(merge.probe)) && pair()
+        } else if (whole < chunk.size) {
+          beginLarge(Array.range(whole, chunk.size), Some(probes))
+          whole = chunk.size
+        } else {
+          nextChunk()
+          isThere = !chunk.isEmpty
+        }
       }
       isFound
     }
 
-    private def pair(isOpen: () => Boolean): Boolean = {
-      if (piece != matches.piece) {
-        piece = matches.piece
+    private def isProbing(seq: Long, time: Long): Boolean =
+      !goneProbes.contains(seq) && !window.isClosed(time)
+
+    private def pair(): Boolean = {
+      if (key != merge.piece) {
+        key = merge.piece
+        open = 0
         free = 0
       }
+      val probe = merge.probe
       val end = candidates.first + candidates.count
-      // The earliest candidates are closed, if any is.
-      position = candidates.first
-      while (position < end && !isOpen()) position += 1
-      val open = end - position
-      position = Math.max(position, free)
+      val lower = window.lower(chunk.time(probe))
+      open = Math.max(open, candidates.first)
+      while (open < end && candidates.time(open) < lower) open += 1
+      position = Math.max(open, free)
       val isFound = position < end
       if (isFound) {
         free = position + 1
-        val probe = matches.probe
-        marks.add(probes.section(probe), chunk.time(probe), chunk.seq(probe))
+        marks.add(sectionOf(probe), chunk.time(probe), chunk.seq(probe))
         marks.add(candidates.section(position), candidates.time(position), candidates.seq(position))
       }
-      leftOut += (if (isFound) open - 1 else open)
+      leftOut += end - open - (if (isFound) 1 else 0)
       isFound
+    }
+
+    private def nextChunk(): Unit = {
+      chunk.clear()
+      sectionOf.clear()
+      share.reset()
+      def hasRoom = chunk.isEmpty || !share.isFull(chunk.bytes)
+      while (!probes.isEmpty && hasRoom && probes.appendTo(chunk)) sectionOf += probes.section
+      whole = chunk.size
+      if (whole > 0 && !probes.isEmpty && probes.hasKey(chunk.base(whole - 1), chunk.at(whole - 1))) {
+        whole -= 1
+        while (whole > 0 && chunk.compareKeys(whole - 1, chunk.size - 1) == 0) whole -= 1
+      }
+      merge.start(chunk, Array.range(0, whole), sections)
+    }
+
+    /** @param rows of the key, in the chunk
+      * @param more where the others are, if it goes on behind the chunk
+      */
+    private def beginLarge(rows: Array[Int], more: Option[RowsInOrder]): Unit = {
+      val ofKey = new KeyProbes(chunk, sectionOf, rows, more, memory)
+      large = Some(new LargeKeyPairs(ofKey, sections, window, isProbing, gone, leftOut, context))
+    }
+
+    private def nextOfLarge(): Boolean = {
+      val pairs = large.get
+      val isFound = pairs.next()
+      if (isFound) {
+        marks.add(pairs.probeSection, pairs.probeTime, pairs.probeSeq)
+        marks.add(pairs.candidateSection, pairs.candidateTime, pairs.candidateSeq)
+      } else endLarge()
+      isFound
+    }
+
+    private def endLarge(): Unit = {
+      large.foreach(_.close())
+      large = None
+    }
+
+    override def probeTime: Long = large.fold(chunk.time(merge.probe))(_.probeTime)
+    override def candidateTime: Long = large.fold(candidates.time(position))(_.candidateTime)
+
+    override def pointTo(probe: UnsafeRow, candidate: UnsafeRow): Unit = large match {
+      case Some(pairs) => pairs.pointTo(probe, candidate)
+      case None =>
+        val row = merge.probe
+        probe.pointTo(chunk.base(row), chunk.valueOffset(row), chunk.valueLength(row))
+        candidates.pointTo(candidate, position): Unit
+    }
+
+    override def close(): Unit = {
+      endLarge()
+      Seq(probes, merge, chunk).foreach(_.close())
     }
   }
 
@@ -90,4 +172,29 @@ private[label] final class OneToOne(context: StoredJoinContext, bucketWidth: Lon
   }
 
   override def close(): Unit = marks.close()
+}
+
+/** Where the partners of probing rows are.
+  *
+  * @param from          a partner is at a probing row's time plus this at the least
+  * @param to            and at its time plus this at the most
+  * @param probesAreLeft which side probes
+  * @param closedThrough left rows up to this time get none
+  */
+private[label] final case class PairWindow(
+    from: Long,
+    to: Long,
+    probesAreLeft: Boolean,
+    closedThrough: Long
+) {
+  import JoinWindow.saturatingAdd
+
+  def isClosed(probeTime: Long): Boolean = probesAreLeft && probeTime <= closedThrough
+
+  def lower(probeTime: Long): Long = {
+    val first = saturatingAdd(probeTime, from)
+    if (probesAreLeft) first else Math.max(first, saturatingAdd(closedThrough, 1L))
+  }
+
+  def upper(probeTime: Long): Long = saturatingAdd(probeTime, to)
 }

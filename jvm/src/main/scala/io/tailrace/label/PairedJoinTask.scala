@@ -38,21 +38,29 @@ final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, t
 
   override protected def joined: Iterator[UnsafeRow] = {
     import window.{after, before}
-    new Pairs(pairs(written.left, earlierRight, -before, after), probesAreLeft = true) ++
-      new Pairs(pairs(written.right, earlierLeft ++ written.left, -after, before), probesAreLeft = false) ++
-      growth.iterator.map(was => pairs(earlierLeft, earlierRight, was.after + 1, after)).flatMap {
-        new Pairs(_, probesAreLeft = true)
+    pairs(written.left, earlierRight, -before, after, probesAreLeft = true) ++
+      pairs(written.right, earlierLeft ++ written.left, -after, before, probesAreLeft = false) ++
+      growth.iterator.flatMap { was =>
+        pairs(earlierLeft, earlierRight, was.after + 1, after, probesAreLeft = true)
       }
   }
 
-  private def pairs(probing: Seq[LiveSection], of: Seq[LiveSection], from: Long, to: Long): MatchedPairs =
-    oneToOne.fold[MatchedPairs](new ArrivalMatches(probing, of, from, to, context)) { one =>
-      new one.Pairs(probing, of, from, to, metric(LabelMetrics.MatchesLeftOut))
+  private def pairs(
+      probing: Seq[LiveSection],
+      of: Seq[LiveSection],
+      from: Long,
+      to: Long,
+      probesAreLeft: Boolean
+  ): Pairs = {
+    val found: MatchedPairs = oneToOne match {
+      case None => new ArrivalMatches(probing, of, from, to, context)
+      case Some(one) => new one.Pairs(probing, of, PairWindow(from, to, probesAreLeft, closedThrough))
     }
+    new Pairs(found, probesAreLeft)
+  }
 
   /** The pairs of the probing rows with those of the other side. */
   private final class Pairs(pairs: MatchedPairs, probesAreLeft: Boolean) extends StepwiseRows[UnsafeRow] {
-    import pairs.matches
     open.foreach(_.close())
     open = Some(pairs)
     private val left = new UnsafeRow(columns.left.size)
@@ -62,21 +70,17 @@ final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, t
     private val labelsOut = metric(LabelMetrics.LabelsOut)
     private val onArrival = metric(LabelMetrics.MatchedOnArrival)
 
-    /** Whether the left row waited when the batch began, or came with it. */
-    private def isOpen: Boolean = leftTime > closedThrough
-
-    private def leftTime: Long =
-      if (probesAreLeft) matches.chunk.time(matches.probe) else matches.candidates.time(pairs.candidate)
+    private def leftTime: Long = if (probesAreLeft) pairs.probeTime else pairs.candidateTime
 
     override protected def step(): UnsafeRow =
-      if (!pairs.next(() => isOpen)) {
+      if (!pairs.next()) {
         end()
         null
-      } else {
+      } else if (leftTime <= closedThrough) null
+      else {
         labelsOut += 1
         onArrival += 1
-        pointTo(probe, matches.chunk, matches.probe)
-        matches.candidates.pointTo(candidate, pairs.candidate)
+        pairs.pointTo(probe, candidate)
         writer.write(left, right)
       }
   }

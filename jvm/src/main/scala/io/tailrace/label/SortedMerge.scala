@@ -16,16 +16,14 @@ import io.tailrace.state._
   *                   (A,12:00) -> [12:03, 12:05]   (A,12:10) -> [12:40]   (C,12:05) -> [12:07, 12:20]
   * }}}
   *
-  * A key may have more rows than there is memory for. If each probe has to come once, with all rows that it
-  * can choose from, the key's rows are read again, by time, a window at a time ([[MatchWindow]]). If any
-  * order will do (`inPieces`), they are read in pieces, and the key's probes come again for each piece.
+  * A key may have more rows than there is memory for: see [[LargeKeys]].
   *
   * @param from     a match is at `probe time + from` at the least
   * @param to       and at `probe time + to` at the most
   * @param most     bytes that a key's matches may take; they never take more than half of the memory
   * @param bound    the most that a probe can choose from
-  * @param late     which right rows a probe doesn't get, because they came late; not `inPieces`
-  * @param gone     rows that nobody gets; only `inPieces`
+  * @param late     which right rows a probe doesn't get, because they came late; only `ByWindow`
+  * @param gone     rows that nobody gets; not `ByWindow`
   */
 final class SortedMerge(
     from: Long,
@@ -33,7 +31,7 @@ final class SortedMerge(
     memory: RowMemory,
     most: Long = Long.MaxValue / 4,
     bound: MatchBound = MatchBound.None,
-    inPieces: Boolean = false,
+    large: LargeKeys = LargeKeys.ByWindow,
     late: LateRights = LateRights.None,
     gone: Option[GoneRows] = None
 ) extends AutoCloseable {
@@ -55,6 +53,7 @@ final class SortedMerge(
   private val share = new MemoryShare(memory, most)
   // The rest of the key's rows is still to come, in further pieces.
   private var unfinished = false
+  private var apart = false
   private var pieces = 0L
   private val window = new MatchWindow(bound, held)
   private var windowed: Option[SectionRows] = None
@@ -130,6 +129,12 @@ final class SortedMerge(
   /** Whether not all rows of the probe's key are held: only those that the probe can choose from. */
   def isWindowed: Boolean = windowed.nonEmpty
 
+  /** Whether the probe's key has more rows than there is memory for, and they are left to the caller. */
+  def isApart: Boolean = apart
+
+  /** Leaves out the probes of this one's key that are left. */
+  def skipKey(): Unit = position = groupEnd - 1
+
   /** Goes up whenever [[candidates]] has other rows than before. */
   def piece: Long = pieces
 
@@ -144,10 +149,12 @@ final class SortedMerge(
     pieces += 1
     shown = held
     hiddenThrough = LateRights.All
+    apart = false
     if (open > 0 && probes.hasKey(position)) {
       unfinished = !collect(counting = false)
-      if (unfinished && !inPieces) readByWindow()
-      else held.settle()
+      if (!unfinished || large == LargeKeys.InPieces) held.settle()
+      else if (large == LargeKeys.ByWindow) readByWindow()
+      else leaveApart()
     }
   }
 
@@ -176,6 +183,12 @@ final class SortedMerge(
     // Not a new key: the group's end stays where it is.
   }
 
+  private def leaveApart(): Unit = {
+    unfinished = false
+    apart = true
+    held.clear()
+  }
+
   /** Leaves the key's rows on disk but for one window. Counts all of them, those that have been read too. */
   private def readByWindow(): Unit = {
     unfinished = false
@@ -197,9 +210,8 @@ final class SortedMerge(
     val time = probes.time(position)
     windowedThrough = late.sameThrough(time)
     val (base, at) = (probes.base(groupStart), probes.at(groupStart))
-    val rows = new SectionRows(base, at, earliest, latest, late.hiddenThrough(_) >= time)
+    val rows = new SectionRows(base, at, earliest, latest, reached, late.hiddenThrough(_) >= time)
     windowed = Some(rows)
-    rows.open(reached)
     window.start(rows)
   }
 

@@ -20,7 +20,7 @@ private[tailrace] final class MergedSections(
     order: Comparator[RunCursor],
     from: Long,
     through: Long = Long.MaxValue
-) extends AutoCloseable {
+) extends CursorRows {
   import MergedSections.Source
 
   private val sources = new ArrayBuffer[Source](sections.size)
@@ -44,16 +44,12 @@ private[tailrace] final class MergedSections(
 
   private def isDue(source: Source): Boolean = source.cursor.isValid && source.cursor.time <= through
 
-  def isEmpty: Boolean = first == null
+  override def isEmpty: Boolean = first == null
+  override def head: RunCursor = first.cursor
+  override def headSection: LiveSection = first.live
 
-  /** At the first row that is left, until [[drop]]. Not for an empty merge. */
-  def head: RunCursor = first.cursor
-
-  /** The section that this row is in. */
-  def headSection: LiveSection = first.live
-
-  /** Goes on to the next row. This one's section is tried first: batches hardly overlap in time. */
-  def drop(): Unit = {
+  /** This row's section is tried first: batches hardly overlap in time. */
+  override def drop(): Unit = {
     first.dropped += 1
     first.cursor.next()
     if (!isDue(first)) first = later.poll()

@@ -53,6 +53,30 @@ private[tailrace] final class OrderedRows(
     rows.release()
   }
 
+  /** Does so if there is a row in memory: see [[RowBuffer]]. @return whether there was one */
+  def makeRoom(): Boolean = !rows.isEmpty && {
+    release()
+    true
+  }
+
+  /** Forgets all rows. It can be filled again. */
+  def restart(): Unit = {
+    closeParts()
+    rows.clear()
+    copied.clear()
+    order = Array.emptyIntArray
+    position = -1
+    first = true
+    last = true
+  }
+
+  private def closeParts(): Unit = {
+    merged.foreach(_.close())
+    merged = None
+    parts.foreach(_.close())
+    parts.clear()
+  }
+
   /** Sorts the rows. All must have been appended. */
   def start(): Unit =
     if (parts.isEmpty) order = byBytes.sorted
@@ -98,9 +122,7 @@ private[tailrace] final class OrderedRows(
   def keyPrefix: Long = if (!copied.isEmpty) copied.keyPrefix(0) else rows.keyPrefix(order(position))
 
   override def close(): Unit = {
-    merged.foreach(_.close())
-    parts.foreach(_.close())
-    parts.clear()
+    closeParts()
     rows.close()
     copied.close()
   }

@@ -128,7 +128,8 @@ def join(
             in a column `_mark`. It comes out in the micro-batch that has read the right row, once a
             micro-batch, and only if the group has changed. The state has the keys and times of left rows,
             and their right rows, for so much longer. It may change at a restart: left rows that have come
-            out before it was given aren't amended. Operators behind the join see amended rows behind their
+            out before it was given aren't amended. Rows that `close_after` has let out are amended, too, by
+            right rows in time as by late ones. Operators behind the join see amended rows behind their
             watermark. Batch DataFrames have none.
         hot: keys with so many left rows that one task would be busy with each of them: values of the key
             column, or tuples with a value for each of several. Their left rows are split over `hot_parts`

@@ -35,7 +35,7 @@ object Amended {
 }
 
 /** A label join with `amend_for` by brute force: every row is kept, and each left row that has come out looks at all of
-  * them in each batch. The watermark is that of [[JoinOracle]].
+  * them in each batch. The watermark is that of [[JoinOracle]], and stays where it is when silence lets rows out.
   *
   * @param amendFor microseconds
   */
@@ -55,6 +55,8 @@ final class AmendmentOracle(
   private var waiting = Seq.empty[Served]
   private var out = Seq.empty[(Served, Group)]
   private val clock = new JoinOracle(before, after, grouped = true, delays = delays)
+  // Left rows up to there have come out by silence.
+  private var closed = Long.MinValue
 
   var amendments = 0L
   var taken = 0L
@@ -75,15 +77,24 @@ final class AmendmentOracle(
     if (next > now) Seq(first, batch(Nil, Nil, now, next)) else Seq(first)
   }
 
+  /** The rows that come out when the query has had no input for long: all that wait. */
+  def silence(): Seq[Amended] = {
+    closed = (waiting.map(l => Times.microsOf(l.t)) :+ closed).max
+    val now = clock.watermarks._2
+    batch(Nil, Nil, now, now)
+  }
+
   private def batch(served: Seq[Served], engaged: Seq[Engaged], late: Long, now: Long): Seq[Amended] = {
     val rows = new ArrayBuffer[Amended]
     def isLate(time: Long) = late > 0 && time <= late
+    def isClosed(time: Long) = time <= closed
     def flag(group: Group) = maxMatches.map(_ => group._2)
     def alone(key: String, time: Option[Timestamp], id: Option[Int], ids: Seq[Int], mark: Option[String]) =
       Amended(Option(key), time, id, ids, maxMatches.map(_ => false), mark)
     val (timeless, timed) = served.partition(_.t == null)
     rows ++= timeless.map(l => alone(l.k, None, Some(l.id), Nil, None))
-    val (lateLefts, lefts) = timed.partition(l => isLate(Times.microsOf(l.t)))
+    val (lateLefts, lefts) =
+      timed.partition(l => isLate(Times.microsOf(l.t)) || isClosed(Times.microsOf(l.t)))
     if (marksLate) rows ++= lateLefts.map(l => alone(l.k, Some(l.t), Some(l.id), Nil, Some("late_left")))
     engaged.filter(r => r.k != null && r.rt != null).foreach { r =>
       val time = Times.microsOf(r.rt)
@@ -113,7 +124,9 @@ final class AmendmentOracle(
       left -> group
     }
     val (expired, rest) =
-      (waiting ++ lefts).partition(l => now > 0 && Times.microsOf(l.t) + after <= now)
+      (waiting ++ lefts).partition { l =>
+        now > 0 && Times.microsOf(l.t) + after <= now || isClosed(Times.microsOf(l.t))
+      }
     waiting = rest
     out ++= expired.map { left =>
       val group = groupOf(left)

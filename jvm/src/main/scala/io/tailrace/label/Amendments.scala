@@ -14,14 +14,14 @@ import io.tailrace.state._
   * {{{
   *   after = 30 min, amend_for = 2 h      12:00 has come out with [12:04]; the watermark is 13:10
   *
-  *   a right row of 12:20 comes           noted: behind the watermark
+  *   a right row of 12:20 comes           noted: 12:00 is the newest that has come out
   *   noted x left-out                     12:00 is found, once
-  *   12:00 x right rows                   [12:04, 12:20], and [12:04] without those of this batch: it comes out amended
+  *   12:00 x right rows                   [12:04, 12:20], and [12:04] without this batch: it comes out amended
   *   watermark 14:30                      12:00 is gone from the state
   * }}}
   *
-  * What a row came out with is found once more, and kept nowhere: it is what it matches without the late rows of this
-  * batch, because those of earlier ones have amended it.
+  * What a row came out with is found once more, and kept nowhere: it is what it matches without the rows of this batch,
+  * because those of earlier ones have amended it.
   *
   * A row is amended by what comes until the watermark has reached the end of its window and `amend_for`.
   */
@@ -35,6 +35,9 @@ private[label] final class Amendments(
 
   /** Rows that have come out before are here, in whatever partition that was. */
   private val earlier = store.sectionsOf(StoreKind.LeftOut)
+
+  // The newest of them: behind the watermark by the window, or further ahead, where silence has let it out.
+  private val newest = earlier.map(_.section.maxTime).maxOption
 
   private val complete: Long = {
     // If the window is longer from this batch on, what has come out before had the shorter one.
@@ -56,13 +59,16 @@ private[label] final class Amendments(
   private lazy val kept = Amendments.keptColumns(columns)
   private var count = 0L
 
-  /** A late right row that was taken. It may be of a left row that has come out. */
+  /** A right row that was taken: notes it if by its time it may be of a left row that has come out. */
   def note(key: Array[Byte], keyLength: Int, time: Long): Unit =
-    if (earlier.nonEmpty && window.latestLeft(time) > after) {
+    if (newest.exists(_ >= window.earliestLeft(time)) && window.latestLeft(time) > after) {
       // Pages of a run begin with different rows, so no two rows may be the same.
       notedKeys.append(key, keyLength, time, count, Amendments.NoValue, 0L, 0)
       count += 1
     }
+
+  /** Whether a row of this batch was noted. */
+  def hasNoted: Boolean = count > 0
 
   /** Gives the memory of what was noted back. @return whether there was any */
   def makeRoom(): Boolean = Seq(notedKeys, foundRows, keptRows).exists(!_.rows.isEmpty) && {
@@ -207,7 +213,7 @@ private object AmendedLefts {
 
 /** The left rows that are amended, each with its new group.
   *
-  * @param ofBatch hides the late right rows of this batch
+  * @param ofBatch hides the right rows of this batch
   */
 private[label] final class AmendedPass(work: GroupWork, lefts: AmendedLefts, ofBatch: LateRights)
     extends GroupPass(

@@ -121,8 +121,6 @@ final case class JoinOptions(
     // Late rows that nobody takes amend nothing.
     if (lateLabels.contains(false))
       throw arguments.invalid("late_labels", "False", "True if `amend_for` is there")
-    // What silence lets out, the watermark hasn't passed: a label may then be neither late nor in time.
-    if (closeAfter.nonEmpty) throw arguments.invalid("amend_for", text, "left out if `close_after` is there")
     arguments.duration("amend_for", text, least = 1)
   }
 

@@ -5,10 +5,9 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.types.{BooleanType, StringType}
 
 import io.tailrace.common.Mark
-import io.tailrace.join.{JoinColumns, JoinInput, JoinMetrics, StoredJoinContext, StoredJoinTask}
+import io.tailrace.join.{JoinInput, JoinMetrics, StoredJoinContext, StoredJoinTask}
 import io.tailrace.state.{LiveSection, RowBuffer, StoreKind, TailraceStateStore}
 
 /** A task of the label join: reads both inputs into the state, then gives the rows that come out of it. */
@@ -184,9 +183,12 @@ private final class LabelInput(
       private lazy val late = alone.right
       private val matchless = window.rightExpiryAtWindowEnd(decidedThrough)
 
-      // Left rows up to there have come out, by silence if the watermark is behind the end of their windows.
+      // Left rows up to there have come out, by silence if the watermark is behind the end of their windows. Where they
+      // are amended, nothing is missing.
       private val missedThrough =
-        settings.closeAfterMs.fold(Long.MinValue)(_ => window.upperBound(store.expiredThrough))
+        settings.closeAfterMs
+          .filter(_ => amendments.isEmpty)
+          .fold(Long.MinValue)(_ => window.upperBound(store.expiredThrough))
       private var lateRows = 0L
       private var nullRows = 0L
       private var missing = 0L
@@ -206,10 +208,8 @@ private final class LabelInput(
             if (settings.marksLate) late(row) else null
           } else {
             if (time <= missedThrough) missing += 1
-            if (JoinWindow.isLate(time, lateWatermark)) {
-              taken += 1
-              amendments.foreach(_.note(keys.bytes, keyLength, time))
-            }
+            if (JoinWindow.isLate(time, lateWatermark)) taken += 1
+            amendments.foreach(_.note(keys.bytes, keyLength, time))
             keep(rights, keys.bytes, keyLength, time, payload(row))
             null
           }
@@ -264,43 +264,4 @@ private[label] final class ClosedRows(dueThrough: Long, metric: String => SQLMet
 
   def add(leftTime: Long): Unit = if (leftTime > dueThrough) rows += 1
   def report(): Unit = metric(LabelMetrics.ClosedBySilence) += rows
-}
-
-/** Makes the rows that come out without a row of the other side. */
-private final class LoneRows(columns: JoinColumns, settings: JoinSettings) {
-  import columns.{leftKeys, payload, rightKeys}
-
-  /** A left row that comes out by itself: with an empty group, or with nulls for the right row of a pair. */
-  def left(mark: Literal): UnsafeProjection =
-    UnsafeProjection.create(
-      columns.left ++ rest(mark, payload.map(a => Literal(null, a.dataType)), settings.form.empty(columns)),
-      columns.left
-    )
-
-  /** A right row that comes out by itself: the left columns null but the keys. */
-  def right: UnsafeProjection = {
-    val nulls = columns.left.map { a =>
-      val key = leftKeys.indexWhere(_.exprId == a.exprId)
-      if (key >= 0) rightKeys(key) else Literal(null, a.dataType)
-    }
-    UnsafeProjection.create(
-      nulls ++ rest(Literal(Mark.LateRight.reason), payload, settings.form.alone(columns)),
-      columns.right
-    )
-  }
-
-  private def rest(
-      mark: Literal,
-      pairColumns: Seq[Expression],
-      group: => Seq[Expression]
-  ): Seq[Expression] = {
-    val marks = if (settings.hasMarks) Seq(mark) else Nil
-    if (!settings.isGrouped) pairColumns ++ marks
-    else {
-      val version =
-        if (settings.horizons.isEmpty) Nil
-        else Seq(Literal(null, StringType), Literal(true), Literal(null, BooleanType))
-      group ++ version ++ marks
-    }
-  }
 }

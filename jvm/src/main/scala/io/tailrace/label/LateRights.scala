@@ -52,4 +52,7 @@ private[tailrace] object LateRights {
   /** Each left row of its window gets the right row. */
   val All: Long = Long.MinValue
   val None: LateRights = new LateRights(Nil, 0)
+
+  /** No left row gets a right row that came with a version, or later. */
+  def since(version: Long): LateRights = new LateRights(Seq(LateRows(version, Long.MaxValue)), 0)
 }

@@ -53,10 +53,10 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
       pass
     }
 
-  private def amended: Seq[() => GroupPass] = for {
-    these <- amendments.toSeq
-    ofBatch <- ofThisBatch
-  } yield () => new AmendedPass(work, these.lefts(), new LateRights(Seq(ofBatch), window.after))
+  private def amended: Seq[() => GroupPass] =
+    amendments.filter(_.hasNoted).toSeq.map { these => () =>
+      new AmendedPass(work, these.lefts(), LateRights.since(store.version + 1))
+    }
 
   /** Earlier horizons first: of a left row that reaches several of them at once, the versions come out in order. */
   private def passes: Seq[Pass] = {

@@ -1,9 +1,12 @@
 package io.tailrace.rescale
 
-import io.tailrace.label.JoinOptions
+import java.io.File
+
+import io.tailrace.common.TailraceConf
+import io.tailrace.label.{JoinOptions, LabelMetrics}
 import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.seconds
-import io.tailrace.testkit.{Engaged, Served, SparkSuite, StreamHarness, Version}
+import io.tailrace.testkit.{Emitted, Engaged, ManualClock, Served, SparkSuite, StreamHarness, Version}
 
 /** What a label join knows of late labels and of versions goes along to another number of partitions. */
 final class RescaledLabelsSuite extends SparkSuite {
@@ -11,17 +14,18 @@ final class RescaledLabelsSuite extends SparkSuite {
   private def engaged(t: Double, id: Int, k: String = "k") = Engaged(k, seconds(t), id)
 
   private def query(o: JoinOptions)(body: (StreamHarness, Int => Unit) => Unit): Unit =
+    withDirectory(queryIn(_, o)(body))
+
+  private def queryIn(directory: File, o: JoinOptions)(body: (StreamHarness, Int => Unit) => Unit): Unit =
     withConf("spark.sql.shuffle.partitions" -> 2) {
-      withDirectory { directory =>
-        val h = new StreamHarness(spark, directory)(join(o)).start()
-        def rescale(partitions: Int): Unit = {
-          h.stop()
-          new Rescale(spark, directory.getPath, partitions).run()
-          h.start()
-          ()
-        }
-        body(h, rescale)
+      val h = new StreamHarness(spark, directory)(join(o)).start()
+      def rescale(partitions: Int): Unit = {
+        h.stop()
+        new Rescale(spark, directory.getPath, partitions).run()
+        h.start()
+        ()
       }
+      body(h, rescale)
     }
 
   private def watermark(h: StreamHarness, second: Double): Unit = {
@@ -64,6 +68,51 @@ final class RescaledLabelsSuite extends SparkSuite {
         )
       }
       assert(Version.sorted(versions) == Version.sorted(expected))
+    }
+  }
+
+  private val hour = 60L * 60 * 1000
+
+  /** Rows that come out in an hour without input. */
+  private def silence(h: StreamHarness, clock: ManualClock): Seq[Emitted] =
+    Emitted.sorted((1 to 8).flatMap { _ =>
+      clock.advance(hour / 8)
+      h.settle().flatten.map(Emitted.of)
+    })
+
+  Seq("lazy", "eager").foreach { strategy =>
+    test(s"what silence has let out stays out over a rescaling, and later rows for it are late: $strategy") {
+      val o = options("10 seconds").copy(before = "5 seconds", onLate = "mark", closeAfter = Some("1 hour"))
+      withConf(TailraceConf.JoinStrategy.key -> strategy) {
+        withClock { (directory, clock) =>
+          queryIn(directory, o) { (h, rescale) =>
+            val keys = (1 to 8).map(i => s"key $i")
+            watermark(h, 93)
+            h.step(keys.zipWithIndex.map { case (k, i) => served(100, i, k) }, keys.map(engaged(97, 10, _)))
+            val out = keys.zipWithIndex.map { case (k, i) => Emitted(k, Some(i), Seq(10)) }
+            assert(silence(h, clock).filter(_.key != "-") == Emitted.sorted(out))
+            rescale(3)
+            // The watermark is 97, and right rows of 95 were in time for left rows of 100.
+            val late = h.step(keys.map(served(100, 20, _)), keys.map(engaged(95, 21, _))).flatten
+            assert(
+              late.groupMapReduce(_.mark)(_ => 1)(_ + _) == Map(
+                Some("late_left") -> 8,
+                Some("late_right") -> 8
+              )
+            )
+            assert(h.step(keys.map(served(100.5, 22, _)), keys.map(engaged(102, 23, _))).flatten.isEmpty)
+            rescale(1)
+            h.right(engaged(103, 24, "another"))
+            val next = silence(h, clock)
+            assert(next == Emitted.sorted(keys.map(k => Emitted(k, Some(22), Seq(10, 23)))))
+            assert(h.total(LabelMetrics.ClosedBySilence) == 8 && h.changed.isEmpty)
+            rescale(2)
+            h.right(engaged(104, 25, "another"))
+            assert(silence(h, clock).isEmpty, "nothing waits")
+            assert(h.all.count(_.mark.isEmpty) == 16 + h.all.count(_.key == "-"))
+          }
+        }
+      }
     }
   }
 }

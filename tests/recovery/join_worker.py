@@ -6,6 +6,7 @@ join_worker.py ROOT
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import joins
@@ -20,7 +21,10 @@ def main() -> None:
     spark = worker_session.start(settings)
     sides = worker_session.sides(spark, root, "left", "right")
     joined = tailrace.join(*sides, on="key", left_time="l_ts", right_time="r_ts", **options)
-    worker_session.run(worker_session.into_files(joined, root), worker_session.at(root, "checkpoint"))
+    feed = partial(joins.feed, root) if joins.later(root).exists() else None
+    worker_session.run(
+        worker_session.into_files(joined, root), worker_session.at(root, "checkpoint"), meanwhile=feed
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,17 @@
-"""Streams with late labels for campaigns of kills, and the micro-batches that a query has made of them."""
+"""Streams with late labels for campaigns of kills, the micro-batches of a query, and what comes out."""
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import joins
+import pyarrow as pa
+import pyarrow.parquet as pq
+from killing import committed_files
 
 from arrivals import arrive
 from streams import NOON, Row, arrow
@@ -13,6 +20,13 @@ if TYPE_CHECKING:
     import random
 
 NONE = float("-inf")
+
+
+BEFORE = 5
+AFTER = 20
+
+Out: TypeAlias = tuple[int | None, int | None, float, tuple[int, ...], str | None]
+"""The left row's id, key and second, the ids of its labels, and the mark."""
 
 
 class Label(NamedTuple):
@@ -39,9 +53,25 @@ def make(root: Path, slices: int, rng: random.Random) -> dict[str, list[list[Row
             written[side].append(rows)
     for side, all_slices in written.items():
         all_slices.append([Row(10**6, 99, slices * 20 + 1000)])
-        (root / side).mkdir()
+        (root / side).mkdir(parents=True)
         for i, rows in enumerate(all_slices):
             arrive(root / side, i, arrow(rows))
+    return written
+
+
+def arrive_later(root: Path, slices: int, rng: random.Random, *, starts: int) -> dict[str, list[list[Row]]]:
+    """The same, for a worker that lets the files in itself: see `joins.feed`.
+
+    There is a file of labels more for each start: a query that has had no input yet isn't silent.
+    """
+    later = joins.later(root)
+    for side in ("left", "right"):
+        (root / side).mkdir()
+    written = make(later, slices, rng)
+    for n in range(starts):
+        rows = [Row(2 * 10**6 + n, 99, slices * 20 + 1000 + n)]
+        arrive(later / "right", len(written["right"]), arrow(rows))
+        written["right"].append(rows)
     return written
 
 
@@ -49,6 +79,8 @@ class Batch(NamedTuple):
     """A micro-batch, as Spark's logs have it: a kill may change which files it reads, and so what is late."""
 
     watermark: float
+    closed: float
+    """Left rows up to there come out in it, though the watermark may be behind them: `close_after`."""
     files: dict[str, list[int]]
 
 
@@ -72,7 +104,76 @@ def batches(root: Path) -> list[Batch]:
             last = -1 if offset == "-" else offset["logOffset"]
             now[side] = [n for k in range(read[side] + 1, last + 1) for n in of_offset[side][k]]
             read[side] = last
-        micros = metadata["batchWatermarkMs"] * 1000
-        began = NOON.timestamp()
-        found.append(Batch(micros / 1e6 - began if micros else NONE, now))
+        notes = [v.split() for k, v in metadata["conf"].items() if k.startswith("tailrace.closed.")]
+        # Spark has the notes of a batch in the entries of the next ones, too.
+        closed = [int(time) for batch, time in notes if batch == log.name]
+        watermark = metadata["batchWatermarkMs"] * 1000
+        found.append(
+            Batch(_second(watermark) if watermark else NONE, max(map(_second, closed), default=NONE), now)
+        )
     return found
+
+
+def _second(micros: int) -> float:
+    return micros / 1e6 - NOON.timestamp()
+
+
+def _labels(left: Row, labels: list[Label], amend_for: int) -> tuple[int, ...]:
+    found = [
+        label.row
+        for label in labels
+        if label.row.key == left.key
+        and left.second - BEFORE <= label.row.second <= left.second + AFTER
+        and label.behind < left.second + AFTER + amend_for
+    ]
+    return tuple(sorted(row.id for row in found))
+
+
+def expected(
+    written: dict[str, list[list[Row]]], ran: list[Batch], amend_for: int
+) -> tuple[Counter[Out], list[Row]]:
+    """What comes out of a join from BEFORE to AFTER, by brute force, and the left rows that wait.
+
+    Late left rows don't come out.
+    """
+    out: Counter[Out] = Counter()
+    waiting: list[Row] = []
+    left_out: dict[Row, tuple[int, ...]] = {}
+    labels: list[Label] = []
+    late = through = NONE
+    for batch in ran:
+        lefts, rights = (
+            [r for n in batch.files[side] for r in written[side][n]] for side in ("left", "right")
+        )
+        for row in rights:
+            is_late = row.second <= late
+            if not is_late or row.second + BEFORE > late - AFTER - amend_for:
+                labels.append(Label(row, late if is_late else NONE))
+        for left, had in left_out.items() if amend_for else ():
+            now = _labels(left, labels, amend_for)
+            if now != had:
+                out[None, left.key, left.second, now, "amended"] += 1
+                left_out[left] = now
+        waiting += [row for row in lefts if row.second > max(late, through)]
+        through = max(through, batch.watermark - AFTER, batch.closed)
+        for left in [row for row in waiting if row.second <= through]:
+            waiting.remove(left)
+            left_out[left] = _labels(left, labels, amend_for)
+            out[left.id, left.key, left.second, left_out[left], None] += 1
+        late = batch.watermark
+    return out, waiting
+
+
+def output(root: Path) -> Counter[Out]:
+    """What the join's sink has."""
+    rows = pa.concat_tables([pq.read_table(path) for path in committed_files(root)])
+    return Counter(
+        (
+            r["l_id"],
+            r["key"],
+            (r["l_ts"].replace(tzinfo=dt.UTC) - NOON).total_seconds(),
+            tuple(sorted(m["r_id"] for m in r["labels"])),
+            r.get("_mark"),
+        )
+        for r in rows.to_pylist()
+    )

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 import local_spark
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from pyspark.sql import DataFrame
@@ -75,12 +75,25 @@ def _report(query: StreamingQuery) -> str:
     return f"{len(seconds)} micro-batches, median {middle} s, longest {longest} s, {copied} bytes copied"
 
 
-def run(writer: DataStreamWriter, checkpoint: str, *, drain: bool = True) -> None:
-    """Says READY once the query is up, and DONE once it has ended: where `drain`, when all was read."""
+def run(
+    writer: DataStreamWriter,
+    checkpoint: str,
+    *,
+    drain: bool = True,
+    meanwhile: Callable[[StreamingQuery], None] | None = None,
+) -> None:
+    """Says READY once the query is up, and DONE once it has ended: where `drain`, when all was read.
+
+    With `meanwhile` it runs until that returns.
+    """
     writer = writer.option("checkpointLocation", checkpoint)
-    query = (writer.trigger(availableNow=True) if drain else writer).start()
+    query = (writer.trigger(availableNow=True) if drain and meanwhile is None else writer).start()
     print("READY", flush=True)
-    query.awaitTermination()
+    if meanwhile is None:
+        query.awaitTermination()
+    else:
+        meanwhile(query)
+        query.stop()
     print(_report(query), flush=True)
     print("DONE", flush=True)
     SparkSession.active().stop()

@@ -42,6 +42,11 @@ def _join_with(**options: Any) -> Query:  # noqa: ANN401 - the options of tailra
     return join
 
 
+def tailrace_waits(left: DataFrame, right: DataFrame, window: str, partitions: int) -> DataFrame:
+    """The same with the rows held for two hours more: what `amend_for` saves a user."""
+    return tailrace_join(left, right, f"{window} 2 hours", partitions)
+
+
 def tailrace_as_of(left: DataFrame, right: DataFrame, _window: str, _partitions: int) -> DataFrame:
     """The left columns and `features`, the newest right row of the key."""
     return tailrace.as_of(left, right, on=[("l_key", "r_key")], left_time="l_ts", right_time="r_ts")
@@ -76,6 +81,8 @@ QUERIES: Mapping[str, Query] = {
     "tailrace": tailrace_join,
     "tailrace-not-durable": tailrace_join,
     "tailrace-eager": tailrace_join,
+    "tailrace-amends": _join_with(amend_for="2 hours"),
+    "tailrace-waits": tailrace_waits,
     "tailrace-as-of": tailrace_as_of,
     "tailrace-first": _join_with(match="first"),
     "tailrace-first-decided": _join_with(match="first", release="decided"),

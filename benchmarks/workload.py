@@ -3,7 +3,8 @@
 Both sides have the columns of `SCHEMA`. Rows are in the order of their arrival, not of their event time. File
 number i of both sides covers the same stretch of arrival time, and the files' modification times follow that
 order, so that a file source with `maxFilesPerTrigger=1` replays the two streams side by side. A row arrives
-`max_lag_ms` after its event time at the latest: with a watermark delay above that, none is late.
+`max_lag_ms` after its event time at the latest: with a watermark delay above that, none is late. Only the
+right rows of `late_share` are.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ class Workload:
         label_delay_ms: mean time from a left row to each of its labels.
         lag_ms: mean time from an event to its arrival.
         max_lag_ms: the longest such time.
+        late_share: share of the right rows that arrive later than that,
+        late_ms: by so much at the most.
         value_bytes: length of each row's value, random bytes.
         row_group: rows of a file's row group at most. A file is read by as many tasks as it has groups.
         seed: of the random numbers.
@@ -62,6 +65,8 @@ class Workload:
     label_delay_ms: float = 360_000.0
     lag_ms: float = 20_000.0
     max_lag_ms: float = 100_000.0
+    late_share: float = 0.0
+    late_ms: float = 0.0
     value_bytes: int = 100
     row_group: int = 1 << 20
     seed: int = 7
@@ -123,13 +128,18 @@ def _generate(workload: Workload, path: Path) -> None:
     right_ts = np.concatenate(
         [np.repeat(left_ts, labels) + delays, rng.integers(0, span, orphans) + EPOCH_MS]
     )
-    _write(workload, rng, path / "left", left_key, left_ts)
-    _write(workload, rng, path / "right", right_key, right_ts)
+    _write(workload, rng, path / "left", left_key, left_ts, late_share=0.0)
+    _write(workload, rng, path / "right", right_key, right_ts, late_share=workload.late_share)
 
 
-def _write(workload: Workload, rng: np.random.Generator, path: Path, key: Longs, ts: Longs) -> None:
+def _write(
+    workload: Workload, rng: np.random.Generator, path: Path, key: Longs, ts: Longs, *, late_share: float
+) -> None:
     n = len(key)
     lag = np.minimum(rng.exponential(workload.lag_ms, n), workload.max_lag_ms).astype(np.int64)
+    if late_share:
+        late = rng.random(n) < late_share
+        lag += np.where(late, workload.max_lag_ms + rng.random(n) * workload.late_ms, 0).astype(np.int64)
     order = np.argsort(ts + lag, kind="stable")
     end = EPOCH_MS + int(workload.hours * 3_600_000)
     inner = np.linspace(EPOCH_MS, end, workload.slices + 1)[1:-1]

@@ -43,7 +43,7 @@ def _join_with(**options: Any) -> Query:  # noqa: ANN401 - the options of tailra
 
 
 def tailrace_waits(left: DataFrame, right: DataFrame, window: str, partitions: int) -> DataFrame:
-    """The same with the rows held for two hours more: what `amend_for` saves a user."""
+    """The same with the rows held for two hours more: what else a user has for late labels."""
     return tailrace_join(left, right, f"{window} 2 hours", partitions)
 
 

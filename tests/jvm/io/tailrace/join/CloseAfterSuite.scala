@@ -207,7 +207,9 @@ final class CloseAfterSuite extends SparkSuite {
     val decided =
       intercept[TailraceAnalysisException](hour.copy(release = "decided", `match` = "first").settings)
     assert(
-      decided.getMessage.contains("`release`") && decided.getMessage.contains("'closed' if `close_after` is there")
+      decided.getMessage.contains("`release`") && decided.getMessage.contains(
+        "'closed' if `close_after` is there"
+      )
     )
     withConf("spark.sql.streaming.noDataMicroBatches.enabled" -> false) {
       checkRefused("TAILRACE_JOIN_CLOSES_IN_NO_BATCH")(query()((_, _, _) => ()))

@@ -203,7 +203,9 @@ def test_a_changed_delay_or_age_is_refused(stream_test: StreamTest) -> None:
         query.run()
         query.restart(_stream(streams, max_age="2 hours", delay="1 second"))
         streams.add(*END)
-        with pytest.raises(Exception, match=r"`delay` was '0 s' and is now '1 s'.*`max_age` was '1 h'"):
+        with pytest.raises(
+            Exception, match=r"`delay` was '0 seconds' and is now '1 second'.*`max_age` was '1 hour'"
+        ):
             query.run()
 
 

@@ -155,7 +155,8 @@ def test_a_label_that_comes_back_has_the_keys_that_it_had(stream_test: StreamTes
         served.add((3, 7, 1, 2, at(7)))
         # The click of item 2 isn't one of page 2.
         with pytest.raises(
-            StreamingQueryException, match=r"`examples: click` was .*item.* and is now .*page"
+            StreamingQueryException,
+            match=r"label 'click': `on`, besides the common keys, was 'item BIGINT' and is now 'page",
         ):
             query.run()
 
@@ -213,7 +214,7 @@ def test_a_label_that_comes_later_needs_its_beginning(stream_test: StreamTest) -
         # Another name is another label.
         query.restart(define("purchase"))
         happened.add((11, 8, at(3)))
-        with pytest.raises(StreamingQueryException, match=r"`examples: purchase` is new: .* `since`"):
+        with pytest.raises(StreamingQueryException, match=r"label 'purchase' is new: .* `since`"):
             query.run()
         query.restart(define("buy", "purchase", since=at(50)))
         served.add((2, 7, _FAR))

@@ -79,7 +79,7 @@ def test_a_stream_has_the_sample_of_a_batch_job(spark: SparkSession, stream_test
         query.stop()
         query.restart(define(impressions, clicks, seed=4).stream())
         served.add((-2, 9, at(5001)))
-        with pytest.raises(StreamingQueryException, match="`examples: sample seed` was '3' and is now '4'"):
+        with pytest.raises(StreamingQueryException, match="`seed` of the sample was '3' and is now '4'"):
             query.run()
     batch = define(frame(spark, *rows), frame(spark, (49, 1, 49), (99, 1, 99))).batch().collect()
     assert streamed == {row["id"]: row["weight"] for row in batch}

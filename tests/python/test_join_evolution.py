@@ -174,7 +174,7 @@ def test_a_window_may_grow_and_rows_that_wait_are_judged_by_the_new_one(
         assert {r["l_id"]: [m["r_id"] for m in r["labels"]] for r in query.new_rows()} == {2: [2, 3], 3: []}
         query.restart(joined("59 seconds"))
         source["l"].add((5, 9, at(400)))
-        with pytest.raises(StreamingQueryException, match="`after` was '1 min' and is now '59 s'"):
+        with pytest.raises(StreamingQueryException, match="`after` was '1 minute' and is now '59 seconds'"):
             query.run()
 
 

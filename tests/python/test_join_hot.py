@@ -117,7 +117,9 @@ def test_an_error_of_the_checkpoint_names_hot_alone(streams: Streams) -> None:
         query.run()
         streams.add(*END)
         query.restart(streams.join(hot=[1]))
-        with pytest.raises(StreamingQueryException, match="`hot` was 'unset' and is now") as found:
+        with pytest.raises(
+            StreamingQueryException, match="`hot` was not given and is now '1 in 8 parts'"
+        ) as found:
             query.run()
         assert "__tailrace_part" not in str(found.value)
 

@@ -52,8 +52,8 @@ class JoinCheckpointSuite extends SparkSuite {
 
   test("another window is refused, and the error has the old and the new one") {
     checkIncompatible(query(window.copy(after = "9 seconds", before = "1 second"))(sameLeft))(
-      "`after` was '10 s' and is now '9 s'",
-      "`before` was '0 s' and is now '1 s'"
+      "`after` was '10 seconds' and is now '9 seconds'",
+      "`before` was '0 seconds' and is now '1 second'"
     )
   }
 
@@ -77,7 +77,7 @@ class JoinCheckpointSuite extends SparkSuite {
 
   test("other steps are refused: rows that were held back would be behind the watermark of what follows") {
     checkIncompatible(query(window.copy(releaseEvery = Some("batch")))(sameLeft))(
-      "`release_every` was '156 ms 250 us' and is now 'batch'"
+      "`release_every` was '156 milliseconds 250 microseconds' and is now 'batch'"
     )
   }
 
@@ -140,7 +140,7 @@ class JoinCheckpointSuite extends SparkSuite {
       h.start(query(steps)(sameLeft)).add(Seq(Served("k", seconds(50), 5)), Nil)
       val (condition, parameters) = failureOf(h.streaming)
       assert(condition == "TAILRACE_CHECKPOINT_INCOMPATIBLE")
-      assert(parameters("changes") == "`release_every` was 'batch' and is now '20 s'")
+      assert(parameters("changes") == "`release_every` was 'batch' and is now '20 seconds'")
     }
   }
 

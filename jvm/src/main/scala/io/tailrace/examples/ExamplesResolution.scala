@@ -143,7 +143,7 @@ private[tailrace] final class ExamplesResolution(
       call = ExampleOptions.arguments.call
     )
     val bound = found.map(one => s"$OfExamples${one.label.name}" -> one.bound(common)) ++
-      options.sample.map(sample => s"${OfExamples}sample seed" -> sample.seed.toString)
+      options.sample.map(sample => s"$OfExamples${LabelWords.Seed}" -> sample.seed.toString)
     val withHash = if (found.exists(_.isAttributed)) Project(left.output :+ union.ownHash, left) else left
     val form = LabelColumns(found.zipWithIndex.map { case (one, i) => one.rule(i, common) })
     val joined = new JoinResolution(withHash, union.plan, sameName)

@@ -3,7 +3,7 @@ package io.tailrace.examples
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types.StructField
 
-import io.tailrace.join.JoinColumns
+import io.tailrace.join.{JoinColumns, SettingWords}
 import io.tailrace.label.{GroupChange, GroupForm, GroupWriter, JoinSettings, MatchBound, Matches}
 import io.tailrace.state.RowMemory
 
@@ -22,6 +22,10 @@ private[examples] final case class LabelColumns(rules: Seq[LabelRule]) extends G
   override def bound: MatchBound = MatchBound.None
 
   override def fromBeginning: Seq[String] = rules.filter(_.since.isEmpty).map(_.name)
+
+  override def mayShrink: Boolean = true
+
+  override def settingWords: SettingWords = new LabelWords(rules)
 
   override def size: Int = rules.map(_.fields.size).sum
 

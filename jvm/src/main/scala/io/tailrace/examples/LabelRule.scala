@@ -28,6 +28,9 @@ private[examples] final case class LabelRule(
     since: Option[Long]
 ) {
 
+  /** The window that the join needs for this label. */
+  def joinWindow: JoinWindow = if (attribution.isEmpty) window else window.withRivals
+
   /** In the struct, of the hash of a touch. */
   def touchPlace: Int = (if (keys.isEmpty) LabelUnion.RowPlace else LabelUnion.KeysPlace) + 1
 

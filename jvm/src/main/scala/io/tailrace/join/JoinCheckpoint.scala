@@ -20,7 +20,7 @@ import io.tailrace.state.{RowShapes, StateFileNames, StateLayout}
   * @param layouts  where the state is; none if its number of partitions has never changed
   * @param schemas  that its rows have had, by their numbers; none in checkpoints of earlier formats
   * @param schema   the number of the newest one
-  * @param grown    how `after` of the settings has come to be
+  * @param grown    how `after` of the settings has come to be what it is
   */
 final case class JoinCheckpoint(
     format: Int,
@@ -63,19 +63,6 @@ final case class JoinCheckpoint(
   }
 }
 
-/** From a batch on, `after` is longer than it was. The batch is the first one that no sink can have rows of.
-  *
-  * @param after until then, in microseconds
-  */
-final case class Growth(batch: Long, after: Long)
-
-object Growth {
-
-  /** The window's `after` in a batch, and in those before it; none: it is that of the settings, or as it was. */
-  def of(batch: Long, grown: Seq[Growth]): (Option[Long], Option[Long]) =
-    (grown.find(_.batch > batch).map(_.after), grown.find(_.batch == batch).map(_.after))
-}
-
 /** A setting that checkpoints of earlier versions don't have.
   *
   * @param named   as the query has it; none: it goes on with that of the checkpoint
@@ -97,7 +84,6 @@ object JoinCheckpoint {
   private val known =
     new FileFormats("the settings of a join", oldest = FirstFormatNumber, newest = FirstFormatNumber)
   private val checked = new CheckedText("tailrace-join", "the settings of a join", OldestFormat, Format)
-  private val Micros = """(\d+) microseconds""".r
   private implicit val formats: Formats = Serialization.formats(NoTypeHints)
 
   /** The joins, as Spark's metadata of a checkpoint name them. They never change. */
@@ -114,6 +100,8 @@ object JoinCheckpoint {
   val MaxAge = "max_age"
   val LateLabels = "late_labels"
   val Release = "release"
+  val ExactlyOne = "exactly_one"
+  val Horizons = "horizons"
 
   /** What the names of the settings of examples begin with: the sample's seed, and each label's. */
   val OfExamples = "examples: "
@@ -164,17 +152,16 @@ object JoinCheckpoint {
       val unknown = later.keySet -- before.keySet
       val names =
         (before.keySet ++ now.keySet -- unknown).filter(name => now.contains(name) || !join.mayLack(name))
-      val columns = SchemaChange.of(written, now, schema)
-      val longer = if (join.mayGrow) grown(written, before, now, batchId, directory, conf) else None
+      val columns = SchemaChange.of(written, now, schema, join.settingWords)
+      val window =
+        Growth.change(join, written.grown, before, now, firstFrom(batchId, directory, conf))
       val changed =
-        names.filter(name => before.get(name) != now.get(name)) -- columns.settings -- longer.map(_ => After)
+        names.filter(name => before.get(name) != now.get(name)) -- columns.settings -- window.settings
       val told = changed.filterNot(name => join.settingsThatFollow.get(name).exists(changed))
-      def text(of: Map[String, String], name: String): String = shown(of.getOrElse(name, "unset"))
-      val changes = told.toSeq.sorted.map { name =>
-        s"`$name` was '${text(before, name)}' and is now '${text(now, name)}'"
-      }
-      val added =
-        (unknown & now.keySet).toSeq.sorted.flatMap(name => join.newcomer(name).map(s"`$name` is new: " + _))
+      val changes =
+        told.toSeq.sorted.flatMap(name => join.settingWords.changed(name, before.get(name), now.get(name)))
+      val added = (unknown & now.keySet).toSeq.sorted
+        .flatMap(name => join.newcomer(name).map(join.settingWords.added(name, _)))
       val refused = changes ++ added ++ columns.refused
       if (refused.nonEmpty) throw Errors.checkpointIncompatible(directory.toString, refused)
       val bound = written.copy(
@@ -182,7 +169,7 @@ object JoinCheckpoint {
         settings = before.filter { case (name, _) => join.mayLack(name) } ++ now,
         schemas = columns.schemas,
         schema = columns.schema,
-        grown = longer.getOrElse(written.grown)
+        grown = window.grown
       )
       // From now on the checkpoint is bound to them, too.
       BoundCheckpoint(if (bound == written) written else write(directory, conf, bound), columns.told)
@@ -209,24 +196,9 @@ object JoinCheckpoint {
       .exists(status => isIn(status.getPath))
   }
 
-  /** What has grown, if `after` is longer than it was. A batch that was cut off may have given its rows to a sink, so
-    * it runs again with the window that it had.
-    */
-  private def grown(
-      written: JoinCheckpoint,
-      before: Map[String, String],
-      now: Map[String, String],
-      batchId: Long,
-      directory: Path,
-      conf: Configuration
-  ): Option[Seq[Growth]] = for {
-    was <- duration(before, After)
-    is <- duration(now, After) if was < is
-  } yield {
-    val first = if (hasVersion(directory, conf, _ == batchId + 1)) batchId + 1 else batchId
-    // That of an earlier start hasn't begun: the window grows once.
-    if (written.grown.exists(_.batch == first)) written.grown else written.grown :+ Growth(first, was)
-  }
+  /** The first batch that no sink can have rows of, which a window of this start counts from. */
+  private def firstFrom(batchId: Long, directory: Path, conf: Configuration): Long =
+    if (hasVersion(directory, conf, _ == batchId + 1)) batchId + 1 else batchId
 
   /** A duration among the settings, in microseconds; none if they lack it. */
   def duration(settings: Map[String, String], name: String): Option[Long] =
@@ -242,12 +214,6 @@ object JoinCheckpoint {
 
   /** The content of format 1, which has no checksum. It is still read. */
   private final case class FirstFormat(format: Int, settings: Map[String, String])
-
-  /** The file has durations in microseconds. An error shows them as a user writes them. */
-  private def shown(setting: String): String = setting match {
-    case Micros(count) if count.length < 19 => Durations.text(count.toLong)
-    case other => other
-  }
 
   /** @param batchId the batch that needs the file
     * @throws io.tailrace.common.TailraceStateException if it is missing, damaged, or of a later format

@@ -24,7 +24,12 @@ private[join] object SchemaChange {
   /** @param settings of the query now
     * @param now      the query's columns
     */
-  def of(checkpoint: JoinCheckpoint, settings: Map[String, String], now: JoinSchema): SchemaChange = {
+  def of(
+      checkpoint: JoinCheckpoint,
+      settings: Map[String, String],
+      now: JoinSchema,
+      words: SettingWords
+  ): SchemaChange = {
     val texts = Set(LeftColumns, RightColumns)
     val areSame = texts.forall(name => checkpoint.settings.get(name) == settings.get(name))
     val before =
@@ -35,8 +40,8 @@ private[join] object SchemaChange {
     before.fold(SchemaChange(Nil, 0, Set.empty, Nil, Nil)) { schemas =>
       val last = schemas(checkpoint.schema)
       val changes = Seq(
-        ColumnChanges.tell("left", last.leftColumns, now.leftColumns),
-        ColumnChanges.tell("right", last.rightColumns, now.rightColumns)
+        words.columns(Side.Left, last.leftColumns, now.leftColumns),
+        words.columns(Side.Right, last.rightColumns, now.rightColumns)
       )
       // A query that goes back to earlier columns finds the rows of then as they were.
       val known = schemas.indexOf(now)

@@ -55,6 +55,12 @@ trait StoredJoin {
   /** Whether `after` among them may be longer at a later start: rows that wait are judged by the new one. */
   def mayGrow: Boolean = false
 
+  /** Whether `before` and `after` may be shorter at a later start, because rows that wait are complete without. */
+  def mayShrink: Boolean = false
+
+  /** How errors say what has changed. */
+  def settingWords: SettingWords = SettingWords.OfJoin
+
   /** The metrics that only this kind of join has. */
   def createMetrics(context: SparkContext): Map[String, SQLMetric]
 

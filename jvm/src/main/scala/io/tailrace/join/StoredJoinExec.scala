@@ -227,8 +227,8 @@ final class StoredJoinExec(
   /** The settings that the checkpoint is bound to. */
   def checkpointSettings: Map[String, String] = nowBound.checkpoint.settings
 
-  /** The window's `after` in this batch and in those before, if it isn't that of the settings. */
-  def growth: (Option[Long], Option[Long]) = Growth.of(batchId, nowBound.checkpoint.grown)
+  /** Which windows the join has had. */
+  def grown: Seq[Growth] = nowBound.checkpoint.grown
 
   /** The number of partitions that decides when rows leave. */
   def partitionsOfRelease: Int = {
@@ -236,7 +236,7 @@ final class StoredJoinExec(
     cutOff.fold(getStateInfo.numPartitions)(_.partitions)
   }
 
-  private def batchId: Long = StreamingBatch.current(session).batchId
+  def batchId: Long = StreamingBatch.current(session).batchId
 
   /** Spark has validated the checkpoint before it asks for anything else. */
   private def nowBound: StoredJoinExec.Bound = bound {

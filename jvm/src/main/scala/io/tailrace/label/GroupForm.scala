@@ -3,7 +3,7 @@ package io.tailrace.label
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types.{ArrayType, BooleanType, StructField, StructType}
 
-import io.tailrace.join.JoinColumns
+import io.tailrace.join.{JoinColumns, SettingWords}
 import io.tailrace.state.RowMemory
 
 /** What comes out of the matches of a left row: the columns behind its own ones.
@@ -25,6 +25,12 @@ private[tailrace] trait GroupForm extends Serializable {
 
   /** The columns that say something of each left row, whenever it came. */
   def fromBeginning: Seq[String]
+
+  /** Whether the columns have windows of their own, so that left rows are complete in a shorter one of the join. */
+  def mayShrink: Boolean
+
+  /** How errors say what has changed since a checkpoint was written. */
+  def settingWords: SettingWords
 
   /** How many columns come out. */
   def size: Int
@@ -58,6 +64,10 @@ private[tailrace] final case class OneGroup(policy: MatchPolicy, maxMatches: Opt
     MatchBound(policy, if (policy == MatchPolicy.All) maxMatches.getOrElse(Int.MaxValue) else 1)
 
   override def fromBeginning: Seq[String] = Nil
+
+  override def mayShrink: Boolean = false
+
+  override def settingWords: SettingWords = SettingWords.OfJoin
 
   override def size: Int = 1 + maxMatches.size
 

@@ -2,6 +2,7 @@ package io.tailrace.label
 
 import java.util.Arrays
 
+import io.tailrace.join.Growth
 import io.tailrace.state.{LateRows, RowLayout, RunCursor}
 
 /** Which left rows don't get a right row that came behind the watermark. The window of a left row may have closed
@@ -16,12 +17,15 @@ import io.tailrace.state.{LateRows, RowLayout, RunCursor}
   *
   * @param batches that have taken late rows which such left rows don't get, oldest first
   * @param to      a match is at the left row's time plus `to` at the most
+  * @param grown   windows of before. With a longer one than now, a left row was still open that the one of now had
+  *                closed: it keeps what it has got
   */
-private[tailrace] final class LateRights(batches: Seq[LateRows], to: Long) {
+private[tailrace] final class LateRights(batches: Seq[LateRows], to: Long, grown: Seq[Growth] = Nil) {
   import LateRights.All
 
   private val firsts = batches.map(b => RowLayout.firstSeq(b.version)).toArray
-  private val closed = batches.map(b => JoinWindow(0, to).leftExpiry(b.watermark)).toArray
+  private val closed = batches.map(LateRights.closed(_, to, grown)).toArray
+  private val closings = closed.sorted
   private val watermarks = batches.map(_.watermark).toArray
 
   // Most rows came before all of these batches.
@@ -41,9 +45,9 @@ private[tailrace] final class LateRights(batches: Seq[LateRows], to: Long) {
 
   /** Left rows after `leftTime` up to this time get the same of these right rows as one at `leftTime`. */
   def sameThrough(leftTime: Long): Long = {
-    val found = Arrays.binarySearch(closed, leftTime)
+    val found = Arrays.binarySearch(closings, leftTime)
     val next = if (found >= 0) found else -found - 1
-    if (next < closed.length) closed(next) else Long.MaxValue
+    if (next < closings.length) closings(next) else Long.MaxValue
   }
 }
 
@@ -55,4 +59,10 @@ private[tailrace] object LateRights {
 
   /** No left row gets a right row that came with a version, or later. */
   def since(version: Long): LateRights = new LateRights(Seq(LateRows(version, Long.MaxValue)), 0)
+
+  /** Left rows up to this time don't get the late right rows of a batch. */
+  def closed(batch: LateRows, to: Long, grown: Seq[Growth]): Long = {
+    val (then, _) = Growth.of(batch.version - 1, grown)
+    JoinWindow(0, then.fold(to)(Math.max(_, to))).leftExpiry(batch.watermark)
+  }
 }

@@ -39,7 +39,10 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
   /** Batches that have taken late rows, with this one. */
   private def lateBatches: Seq[LateRows] = store.lateRows ++ ofThisBatch
 
-  private def lateRights(to: Long): LateRights = new LateRights(lateBatches, to)
+  private val waited =
+    grown.map(g => g.copy(after = JoinWindow.saturatingAdd(g.after, settings.amendFor.getOrElse(0L))))
+
+  private def lateRights(to: Long): LateRights = new LateRights(lateBatches, to, waited)
 
   override protected def write(left: RowBuffer, right: RowBuffer): Unit =
     store.addRun(bucketWidth, leftKind -> left, StoreKind.RightKeySorted -> right)
@@ -84,8 +87,8 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
     val taken = expiring.fold(Map.empty[LiveSection, Long])(_.taken)
     store.markExpired(leftKind, through, taken.getOrElse(_, 0L))
     store.dropThrough(leftKind, through)
-    val first = JoinWindow(0, settings.horizons.fold(settings.takesFor)(_.ends.head))
-    val late = lateBatches.filter(batch => first.leftExpiry(batch.watermark) > through)
+    val first = settings.horizons.fold(settings.takesFor)(_.ends.head)
+    val late = lateBatches.filter(LateRights.closed(_, first, waited) > through)
     store.setLateRows(late, amendments.map(_.afterNext))
     if (settings.horizons.nonEmpty) keepWatermark()
     val unamendable = amendments.fold(Amendments.forget(store))(_.expire())

@@ -45,8 +45,8 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
     TailraceConf.JoinStrategy.key -> strategyText,
     JoinCheckpoint.Before -> s"${settings.window.before} microseconds",
     JoinCheckpoint.After -> s"${settings.window.after} microseconds"
-  ) ++ settings.hot.map("hot" -> _) ++ settings.horizons.map("horizons" -> _.text) ++
-    Option.when(settings.exactlyOne)("exactly_one" -> "true") ++
+  ) ++ settings.hot.map("hot" -> _) ++ settings.horizons.map(JoinCheckpoint.Horizons -> _.text) ++
+    Option.when(settings.exactlyOne)(JoinCheckpoint.ExactlyOne -> "true") ++
     Option.when(settings.decided)(JoinCheckpoint.Release -> Release.Decided.name)
 
   /** What users call `release` isn't told under two names. */
@@ -76,13 +76,19 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
     Seq(TailraceConf.JoinStrategy.key, JoinCheckpoint.ReleaseEvery, JoinCheckpoint.LateLabels)
       .map(_ -> "how")
       .toMap ++
-      JoinCheckpoint.settingsOf(columns).keys.map(_ -> "hot")
+      JoinCheckpoint.settingsOf(columns).keys.map(_ -> "hot") ++
+      settings.form.settingWords.follow
 
   /** A left row waits as long as the watermark is before the end of its window. So all right rows behind that end
     * are there, or are still to come, and the row's longer window is complete: with `before` = 0, right rows up to
     * the watermark have left. The last horizon is the window's end, and versions have come out by the others.
     */
   override def mayGrow: Boolean = settings.horizons.isEmpty
+
+  /** Versions have come out by the windows of before. */
+  override def mayShrink: Boolean = settings.form.mayShrink && settings.horizons.isEmpty
+
+  override def settingWords: SettingWords = settings.form.settingWords
 
   /** Labels may be left out, and so may a sample. */
   override def mayLack(setting: String): Boolean = setting.startsWith(JoinCheckpoint.OfExamples)
@@ -193,12 +199,14 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
     exec.eventTimeWatermarkForEviction.exists(watermarkMs > _) || closing.exists(_.needsBatch())
 
   /** No later row is older than this: a row may have waited for its partner, or for the end of its window
-    * and the next step.
+    * and the next step. The first batch with a shorter window gives rows that have waited for the longer one.
     */
   override def outputWatermark(inputWatermarkMs: Long): Option[Long] = {
     val wait =
-      if (settings.isGrouped) JoinWindow.saturatingAdd(window.after, release.every)
-      else window.longestWait(takesLate)
+      if (settings.isGrouped) {
+        val longest = Growth.longestUntil(exec.batchId, exec.grown)
+        JoinWindow.saturatingAdd(Math.max(window.after, longest), release.every)
+      } else window.longestWait(takesLate)
     val waitMs = wait / 1000 + (if (wait % 1000 == 0) 0 else 1)
     Some((Seq(0L, inputWatermarkMs - waitMs) ++ closedMs).max)
   }
@@ -214,9 +222,11 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
     val watermark = JoinWindow.ofMillis(exec.eventTimeWatermarkForEviction)
     val lateWatermark = JoinWindow.ofMillis(exec.eventTimeWatermarkForLateEvents)
     val buckets = TailraceConf.BucketsPerWindow.read(exec.setting)
-    val (after, earlier) = exec.growth
+    val (after, earlier) = Growth.of(exec.batchId, exec.grown)
     val now =
       settings.copy(window = window.copy(after = after.getOrElse(window.after)), lateLabels = Some(takesLate))
+    // With a shorter window, rows have no matches that they hadn't.
+    val shorter = earlier.filter(_ < now.window.after)
     val bucketWidth = window.copy(after = settings.takesFor).bucketWidth(buckets)
     new LabelJoinTasks(
       LabelJoinTimes(
@@ -225,8 +235,9 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
         bucketWidth,
         release,
         exec.partitionsOfRelease,
-        earlier.map(was => window.copy(after = was)),
-        closing.fold(CloseAfter.throughOfRerun(exec))(_.through)
+        shorter.map(was => window.copy(after = was)),
+        closing.fold(CloseAfter.throughOfRerun(exec))(_.through),
+        exec.grown
       ),
       now,
       waiting
@@ -243,6 +254,7 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
   * @param partitions    how many the join has, or had when the batch began
   * @param earlier       the window of the batches before, if it has grown with this one
   * @param closed        left rows up to this time come out in any case; none: those that have expired
+  * @param grown         the windows of all batches
   */
 final case class LabelJoinTimes(
     watermark: Long,
@@ -251,7 +263,8 @@ final case class LabelJoinTimes(
     release: ReleaseSteps,
     partitions: Int = 1,
     earlier: Option[JoinWindow] = None,
-    closed: Option[Long] = None
+    closed: Option[Long] = None,
+    grown: Seq[Growth] = Nil
 )
 
 private[tailrace] final class LabelJoinTasks(

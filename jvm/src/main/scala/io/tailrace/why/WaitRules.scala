@@ -118,7 +118,7 @@ private final class LabelRules(join: JoinVersion, watermark: Long) extends WaitR
       // Where rows are amended, one that waits gets late right rows until it comes out.
       val late =
         if (manifest.amendsAfter.nonEmpty) LateRights.None
-        else new LateRights(manifest.lateRows, window.after)
+        else new LateRights(manifest.lateRows, window.after, join.bound.grown)
       val (from, through) = (window.lowerBound(row.time), window.upperBound(row.time))
       partition.rightRows(row, from, through, late.hiddenThrough(_) >= row.time)
     }

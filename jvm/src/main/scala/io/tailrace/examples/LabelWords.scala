@@ -1,0 +1,118 @@
+package io.tailrace.examples
+
+import org.apache.spark.sql.types.StructType
+
+import io.tailrace.join.{ColumnChanges, JoinCheckpoint, SettingWords, Side}
+
+/** What a checkpoint says of settings that have changed, by the arguments of `tailrace.examples`. Those of the join
+  * below follow from them:
+  *
+  * {{{
+  *   after      the longest window of a label              examples: click    its further keys, and its attribution
+  *   on (left)  the keys that all labels have              right columns      a struct for each label
+  * }}}
+  */
+private[examples] final class LabelWords(rules: Seq[LabelRule]) extends SettingWords {
+  import SettingWords.sentence
+
+  override def changed(name: String, was: Option[String], now: Option[String]): Option[String] = name match {
+    case JoinCheckpoint.After =>
+      Some(
+        sentence("the longest `after` of a label", was, now) + of(
+          _.joinWindow.after,
+          "with `horizons` it can't change"
+        )
+      )
+    case JoinCheckpoint.Before =>
+      Some(
+        sentence("the longest `before` of a label", was, now) + of(
+          _.joinWindow.before,
+          "it can't be longer, nor change with `horizons`"
+        )
+      )
+    case JoinCheckpoint.LeftKeys =>
+      Some(sentence("the key columns that all labels have in common", was, now, "were" -> "are"))
+    case JoinCheckpoint.LeftTime => Some(sentence("`time` of the impressions", was, now))
+    case LabelWords.Label(label) => Some(ofLabel(label, was, now))
+    case other => SettingWords.OfJoin.changed(other, was, now)
+  }
+
+  override def added(name: String, why: String): String = name match {
+    case LabelWords.Label(label) => s"label '$label' is new: $why"
+    case other => SettingWords.OfJoin.added(other, why)
+  }
+
+  // Those of the labels have the names of the impressions' ones.
+  override def follow: Map[String, String] = Map(JoinCheckpoint.RightKeys -> JoinCheckpoint.LeftKeys)
+
+  /** Which label it is. With an attribution others look for it, too. */
+  private def of(length: LabelRule => Long, why: String): String = {
+    val longest = rules.maxBy(length)
+    val rivals = if (longest.attribution.isEmpty) "" else ", whose attribution needs `before` + `after`"
+    s", that of label '${longest.name}'$rivals: $why"
+  }
+
+  private def ofLabel(label: String, was: Option[String], now: Option[String]): String =
+    if (label == LabelWords.Seed) sentence("`seed` of the sample", was, now)
+    else {
+      val (before, after) = (was.map(LabelWords.parts), now.map(LabelWords.parts))
+      val changes = Seq(
+        ("`on`, besides the common keys,", before.flatMap(_._1), after.flatMap(_._1)),
+        ("`attribution`", before.flatMap(_._2), after.flatMap(_._2))
+      ).collect { case (name, one, other) if one != other => sentence(name, one, other) }
+      s"label '$label': ${changes.mkString(", ")}"
+    }
+
+  override def columns(side: String, from: StructType, to: StructType): ColumnChanges.Told =
+    if (side == Side.Left) ColumnChanges.tell("the impressions'", shown(from), shown(to))
+    else {
+      val names = (from.fieldNames ++ to.fieldNames).distinct.toSeq
+      val each = names.map(name => ofEvents(name, rowOf(from, name), rowOf(to, name)))
+      // What is in a label's struct beside its events.
+      val rest = ColumnChanges.tell(side, from, to).refused.filter(_ => each.forall(_.refused.isEmpty))
+      ColumnChanges.Told(each.flatMap(_.refused) ++ rest, each.flatMap(_.told))
+    }
+
+  private def ofEvents(
+      label: String,
+      from: Option[StructType],
+      to: Option[StructType]
+  ): ColumnChanges.Told = (from, to) match {
+    case (Some(was), Some(now)) => ColumnChanges.tell(s"label '$label',", was, now)
+    case (Some(_), None) => ColumnChanges.Told(Nil, Seq(s"label '$label' is left out"))
+    case (None, Some(_)) => ColumnChanges.Told(Nil, Seq(s"label '$label' has no events of before"))
+    case (None, None) => ColumnChanges.Told(Nil, Nil)
+  }
+
+  private def rowOf(columns: StructType, label: String): Option[StructType] =
+    columns.find(_.name == label).map(_.dataType).collect { case struct: StructType =>
+      struct(LabelUnion.RowPlace).dataType
+    } collect { case row: StructType => row }
+
+  private def shown(columns: StructType): StructType = StructType(
+    columns.filterNot(_.name == LabelUnion.Hash)
+  )
+}
+
+private object LabelWords {
+  val Seed = "sample seed"
+  private val NotAttributed = ", not attributed"
+  private val Attributed = ", attribution "
+  private val Further = "further keys "
+
+  /** The name of a label, of the setting that a checkpoint has for it. */
+  object Label {
+    def unapply(setting: String): Option[String] =
+      Option.when(setting.startsWith(JoinCheckpoint.OfExamples))(
+        setting.stripPrefix(JoinCheckpoint.OfExamples)
+      )
+  }
+
+  /** Further keys and attribution, as [[FoundLabel.bound]] writes them. */
+  def parts(bound: String): (Option[String], Option[String]) = {
+    val at = bound.lastIndexOf(Attributed)
+    val keys = if (at >= 0) bound.take(at) else bound.stripSuffix(NotAttributed)
+    val attribution = Option.when(at >= 0)(bound.drop(at + Attributed.length))
+    Option.when(keys.startsWith(Further))(keys.stripPrefix(Further)) -> attribution
+  }
+}

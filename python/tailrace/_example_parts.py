@@ -26,7 +26,7 @@ class Label:
     name: str
     frame: DataFrame
     on: ColumnOrName | Sequence[Key]
-    since: Column | None
+    since: str | datetime | None
     options: dict[str, str]
 
 

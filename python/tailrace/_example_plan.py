@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tailrace import _convert, _jvm
-from tailrace._example_parts import Features, Label, Sample
+from tailrace._example_parts import Features, Label, Sample, start
 from tailrace.errors import TailraceJoinError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def planned(of: Examples, *, streaming: bool) -> DataFrame:
         of._impressions,
         [one.frame for one in of._labels],
         *_keys(of, of._labels),
-        [one.since for one in of._labels],
+        [start(one.since) for one in of._labels],
         [one.options for one in of._labels],
         [one.frame for one in of._features],
         *_keys(of, of._features),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tailrace import _convert
+from tailrace import _convert, _example_text
 from tailrace._example_parts import Features, Label, Sample, rate, start
 from tailrace._example_plan import IMPRESSIONS, planned, with_frames
 from tailrace.attribution import Attribution, text_of
@@ -81,9 +81,9 @@ def examples(
     return Examples(impressions, on, options)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Examples:
-    """A definition of training examples, made by `tailrace.examples`."""
+    """A definition of training examples, made by `tailrace.examples`. Its `repr` has a call on each line."""
 
     _impressions: DataFrame
     _on: ColumnOrName | Sequence[Key]
@@ -92,6 +92,9 @@ class Examples:
     _features: tuple[Features, ...] = field(default=())
     _sample: Sample | None = None
     _horizons: tuple[str, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        return _example_text.text(self)
 
     def label(
         self,
@@ -119,7 +122,8 @@ class Examples:
         refuses a source more, unless sources are named (`spark.readStream.name`). Impressions that waited
         then, or came before, have had events that the query hasn't read: say with `since` from when on the
         label is complete. It may start with one less, too: its events that come meanwhile are lost, and
-        the label has the same keys and attribution if it comes back.
+        the label has the same keys and attribution if it comes back. Examples that wait come out when the
+        windows of the labels that are left have closed.
 
         Args:
             name: of the column.
@@ -162,7 +166,8 @@ class Examples:
         )
         if attribution is not None:
             options["attribution"] = text_of(attribution)
-        one = Label(name, frame, self._on if on is None else on, start(since), options)
+        start(since)
+        one = Label(name, frame, self._on if on is None else on, since, options)
         return replace(self, _labels=(*self._labels, one))
 
     def features(
@@ -239,7 +244,7 @@ class Examples:
 
         Args:
             rates: for each predicate, in SQL over the finished row, the share of its rows that come out, 0
-                to 1. The first predicate that holds counts. Rows for which none holds come out.
+                to 1. The first one that holds counts. Rows for which none holds come out. It isn't empty.
             seed: a whole number of 64 bits. A checkpoint is bound to it.
             weight: the name of a new column: double, 1 / rate of the row.
 

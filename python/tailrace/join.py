@@ -105,7 +105,8 @@ def join(
             out when the watermark has passed its time plus each of them, with the matches up to there that
             have come, and the final one as without horizons. The state holds the left row once. Versions
             wait for others as `release_every` says, but no longer than a 64th of before + their horizon.
-            Matching is lazy. A checkpoint is bound to the horizons, and `after` can't grow.
+            Matching is lazy. A checkpoint is bound to the horizons, and `after` can't grow. An empty list is
+            refused.
         emit: which versions come out. "all". "changes": the first and the final one, and those between
             whose group isn't that of the version before. "late_positives": the first one, and then the one
             that has a match when those before it had none. "defer": the first and the final one.
@@ -185,4 +186,6 @@ def join(
     )
     keys = [] if hot is None else _convert.values(hot, "hot")
     ends = [] if horizons is None else _convert.several_durations(horizons, "horizons")
+    if horizons is not None and not ends:
+        raise TypeError('`horizons` is an empty list: give durations such as "10 minutes", or leave it out.')
     return _jvm.plan("join", left, right, on_left, on_right, keys, ends, options)

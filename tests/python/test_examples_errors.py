@@ -112,3 +112,40 @@ def test_label_maturity_takes_mappings(spark: SparkSession, argument: str) -> No
     given: dict[str, Any] = {"labels": {"click": "at"}} | {argument: "click"}
     with pytest.raises(TypeError, match=f"`{argument}` is a Mapping, not str"):
         tailrace.label_maturity(spark, _label(spark), time="at", **given)
+
+
+def test_a_sample_without_a_predicate_is_refused(spark: SparkSession) -> None:
+    rows = frame(spark, (1, 7, 0))
+    made = examples(rows).label("click", rows, time="at", after="1 second").sample({}, seed=1)
+    with pytest.raises(TailraceJoinError, match=r"`rates` of tailrace\.examples is .*predicate") as caught:
+        made.batch()
+    assert caught.value.condition == "TAILRACE_OPTION_INVALID"
+
+
+def test_no_horizons_are_refused_by_both_calls(spark: SparkSession) -> None:
+    rows = frame(spark, (1, 7, 0))
+    with pytest.raises(TypeError, match="`horizons` takes durations"):
+        examples(rows).horizons()
+    with pytest.raises(TypeError, match="`horizons` is an empty list"):
+        tailrace.join(rows, rows, on="user", left_time="at", right_time="at", after="1 second", horizons=[])
+
+
+def test_a_definition_is_shown_as_its_calls(spark: SparkSession) -> None:
+    rows = frame(spark, (1, 7, 0))
+    made = (
+        tailrace.examples(rows, on=["user", "id"], time="at", close_after="1 hour")
+        .label("click", rows, time="at", after=dt.timedelta(minutes=10), match="first", max_matches=2)
+        .label("buy", rows, on="user", time="at", after="1 day", where="id > 0", since="2026-01-01")
+        .features("profile", rows, time="at", delay="1 minute")
+        .horizons("10 minutes", "1 hour", emit="changes")
+        .sample({"size(click) = 0": 0.1}, seed=7)
+    )
+    assert repr(made).splitlines() == [
+        "examples(on=['user', 'id'], time='at', close_after='1 hour')",
+        "    .label('click', time='at', after=datetime.timedelta(seconds=600), match='first', max_matches=2)",
+        "    .label('buy', on='user', time='at', after='1 day', where='id > 0', since='2026-01-01')",
+        "    .features('profile', time='at', delay='1 minute')",
+        "    .horizons('10 minutes', '1 hour', emit='changes')",
+        "    .sample({'size(click) = 0': 0.1}, seed=7)",
+    ]
+    assert repr(examples(rows)) == "examples(on='user', time='at')"

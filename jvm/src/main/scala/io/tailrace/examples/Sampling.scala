@@ -32,6 +32,11 @@ private[tailrace] final class Sampling(
   import ExampleOptions.arguments
   import Sampling._
 
+  if (sample.rates.isEmpty) {
+    val allowed = "one predicate or more, each with its rate, such as {\"size(click) = 0\": 0.1}"
+    throw arguments.invalid("rates", "{}", allowed)
+  }
+
   /** @param count counts rows, with whether each predicate has left them out */
   def of(examples: DataFrame)(count: (DataFrame, Seq[(String, Column)]) => DataFrame): DataFrame = {
     check(examples)

@@ -201,6 +201,15 @@ def test_the_delay_example_gives_what_it_shows(
 
 
 @pytest.mark.campaign
+def test_the_training_examples_are_those_that_are_shown(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, shown = _example(repository, f"{GUIDES}/training-examples.md", "examples")
+    exec(code, {})  # noqa: S102
+    assert capsys.readouterr().out.strip() == shown.strip()
+
+
+@pytest.mark.campaign
 def test_the_examples_of_windows_of_labels_give_what_they_show(
     spark: SparkSession, repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

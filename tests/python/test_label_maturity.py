@@ -97,6 +97,7 @@ def oracle(rows: list[tuple[Any, ...]], hours: int) -> dict[tuple[dt.datetime | 
             "arrival_delay": told(arrival),
             "in_by": [(h, share(event, h), share(arrival, h)) for h in HORIZONS],
             "rank_error": 0.0,
+            "versions": None,
         }
     return report
 
@@ -211,19 +212,14 @@ def test_wrong_types_are_refused_by_name(spark: SparkSession) -> None:
         tailrace.label_maturity(spark, 5, labels={"labels": "clicked_at"}, time="served_at")  # type: ignore[arg-type]
 
 
-def test_versions_before_the_final_one_and_rows_before_since_do_not_count(spark: SparkSession) -> None:
-    rows = [
-        (at(0), [(at(9),)], "10 minutes", False),
-        (at(0), [(at(9),)], "1 hour", True),
-        (at(1), [], "1 hour", True),
-        (at(2), None, "1 hour", True),
-    ]
-    schema = "served_at timestamp, labels array<struct<clicked_at:timestamp>>, horizon string, final boolean"
-    versions = spark.createDataFrame(rows, schema)
+def test_rows_before_since_do_not_count(spark: SparkSession) -> None:
+    rows = [(at(0), [(at(9),)]), (at(1), []), (at(2), None)]
+    frame = spark.createDataFrame(rows, "served_at timestamp, labels array<struct<clicked_at:timestamp>>")
     (found,) = tailrace.label_maturity(
-        spark, versions, labels={"labels": "clicked_at"}, time="served_at"
+        spark, frame, labels={"labels": "clicked_at"}, time="served_at"
     ).collect()
     assert (found["rows"], found["matched"], found["match_rate"]) == (2, 1, 0.5)
+    assert found["versions"] is None
 
 
 def test_one_duration_is_no_list_of_horizons(spark: SparkSession) -> None:

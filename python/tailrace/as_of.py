@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from tailrace.options import ColumnOrName, Duration, Key
+    from tailrace.options import ColumnOrName, Duration, Key, OnLate
 
 
 def as_of(
@@ -25,6 +25,7 @@ def as_of(
     max_age: Duration | None = None,
     delay: Duration = "0 seconds",
     close_after: Duration | None = None,
+    on_late: OnLate = "drop",
 ) -> DataFrame:
     """Gives each row of a stream, or of a batch DataFrame, the newest row of another one at its time.
 
@@ -62,15 +63,20 @@ def as_of(
         close_after: left rows of streams that wait come out, with what is there, when the query has had no
             input for so long by the clock, as in `tailrace.join`. A left row that comes later comes out at
             once, if its time isn't after the newest one that has come out. None: rows wait for the watermark.
+        on_late: what is done with a left row at or behind the watermark. "drop": it is left out. "mark": it
+            comes out at once, with null in `into` and "late_left" in a column `_mark`: right rows that it
+            would find may be gone. Both are counted as `lateLeftRows`. It may change at a restart.
 
     Returns:
         A stream or a batch DataFrame, like the inputs. The same rows give the same result in both. It has the
         left columns, and `into`, a struct of all right columns but the keys: null where there is no such
-        row, where a key is null, and where the left row has no time.
+        row, where a key is null, and where the left row has no time. With on_late="mark" `_mark` is the last
+        column, null on ordinary rows.
 
         A left row of a stream comes out once, when the watermark has reached its t - delay: with a delay that
-        may be in the micro-batch that has it. Late rows of both sides are left out, and counted in the
-        operator's metrics. Other stateful operators may follow; the output mode is append.
+        may be in the micro-batch that has it. Late right rows are left out, and so are late left rows, unless
+        `on_late` is "mark"; the operator's metrics count both. Other stateful operators may follow; the
+        output mode is append.
 
     Raises:
         TailraceJoinError: the join can't be planned: a stream without a watermark on its time column, a
@@ -91,7 +97,7 @@ def as_of(
     options = (
         lefts.named(left_time=left_time)
         | rights.named(right_time=right_time)
-        | _convert.texts(into=into)
+        | _convert.texts(into=into, on_late=on_late)
         | _convert.durations(delay=delay)
         | _convert.durations(**_convert.given(max_age=max_age, close_after=close_after))
     )

@@ -31,6 +31,7 @@ class AsOfOracle:
     right: list[Row] = field(default_factory=list)
     waiting: list[Row] = field(default_factory=list)
     late: int = 0
+    late_left: list[int] = field(default_factory=list)
     _greatest: dict[str, int] = field(default_factory=dict)
 
     def step(self, left: Sequence[Row], right: Sequence[Row]) -> list[tuple[int, int | None]]:
@@ -38,6 +39,8 @@ class AsOfOracle:
         for side, rows, kept in (("left", left, self.waiting), ("right", right, self.right)):
             on_time = [r for r in rows if r.second > self.watermark]
             self.late += len(rows) - len(on_time)
+            if side == "left":
+                self.late_left += [r.id for r in rows if r.second <= self.watermark]
             kept.extend(on_time)
             if rows:
                 seen = self._greatest.get(side, rows[0].second)

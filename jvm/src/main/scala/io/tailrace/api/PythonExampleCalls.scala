@@ -94,7 +94,8 @@ private[api] trait PythonExampleCalls {
         into = chosen("into"),
         maxAge = chosen.get("max_age"),
         delay = chosen("delay"),
-        closeAfter = chosen.get("close_after")
+        closeAfter = chosen.get("close_after"),
+        onLate = chosen("on_late")
       )
     )
   }

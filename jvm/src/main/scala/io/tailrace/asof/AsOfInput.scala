@@ -13,7 +13,7 @@ import io.tailrace.state._
   * this micro-batch from those that wait. Left rows without a time come out at once.
   *
   * @param through    left rows up to this time come out in this micro-batch
-  * @param passesLate whether late left rows come out at once, too
+  * @param late       what becomes of late left rows
   */
 private[asof] final class AsOfInput(
     context: StoredJoinContext,
@@ -21,7 +21,7 @@ private[asof] final class AsOfInput(
     times: AsOfTimes,
     through: Long,
     writer: AsOfWriter,
-    passesLate: Boolean,
+    late: LateLefts,
     flush: () => Unit
 ) extends JoinInput(context, flush) {
   import context.{bufferBytes, columns, memory, metric, store}
@@ -37,6 +37,7 @@ private[asof] final class AsOfInput(
     private val timeOrdinal = columns.leftTimeOrdinal
     // Right rows that points up to there would need may be gone.
     private val passed = window.leftExpiry(store.operatorTime)
+    private val isDropped = late == LateLefts.Dropped
     private var lateRows = 0L
     private var timelessRows = 0L
 
@@ -48,7 +49,7 @@ private[asof] final class AsOfInput(
         val time = row.getLong(timeOrdinal)
         if (isLate(time, times.lateWatermark) || isLate(time, passed)) {
           lateRows += 1
-          if (passesLate) writer.alone(row) else null
+          if (isDropped) null else writer.late(row)
         } else {
           val keyLength = keys.encode(row)
           if (isLate(time, through)) due.append(keys.bytes, keyLength, time, store.newSeq(), row)
@@ -58,8 +59,8 @@ private[asof] final class AsOfInput(
       }
 
     override protected def report(): Unit = {
-      countLate(AsOfMetrics.LateLeftRows, lateRows, isDropped = !passesLate)
-      metric(AsOfMetrics.FeaturesMissing) += timelessRows + (if (passesLate) lateRows else 0L)
+      countLate(AsOfMetrics.LateLeftRows, lateRows, isDropped)
+      metric(AsOfMetrics.FeaturesMissing) += timelessRows + (if (isDropped) 0L else lateRows)
     }
   }
 

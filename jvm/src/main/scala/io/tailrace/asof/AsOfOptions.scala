@@ -4,9 +4,9 @@ import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.types.{StructField, StructType}
 
-import io.tailrace.common.{Arguments, Durations}
+import io.tailrace.common.{Arguments, Durations, Mark, Policy}
 import io.tailrace.join.{CloseAfter, JoinErrors, JoinSides, SideWords}
-import io.tailrace.plan.OwnColumns
+import io.tailrace.plan.{Columns, OwnColumns}
 
 /** The arguments of [[io.tailrace.api.Tailrace.asOf]] besides the DataFrames and the keys. Names and defaults
   * are those of Python.
@@ -18,7 +18,9 @@ import io.tailrace.plan.OwnColumns
   * @param delay     how long before `leftTime` the right row has to be at the least
   * @param closeAfter after how long without any input of the query the rows that wait come out, though the watermark
   *                  stands: a duration
-  * @param passesLate whether left rows behind the watermark come out, without a right row
+  * @param onLate    "drop" or "mark": whether left rows behind the watermark come out, without a right row and with the
+  *                  reason in a column `_mark`
+  * @param passesLate whether they come out as ordinary rows. They have a mark already
   * @param call      what a user has called, for errors; `words` likewise: what the sides are for the user
   */
 final case class AsOfOptions(
@@ -28,6 +30,7 @@ final case class AsOfOptions(
     maxAge: Option[String] = None,
     delay: String = "0 seconds",
     closeAfter: Option[String] = None,
+    onLate: String = Policy.Drop.name,
     passesLate: Boolean = false,
     call: String = "tailrace.as_of",
     words: SideWords = SideWords.OfJoin
@@ -39,15 +42,30 @@ final case class AsOfOptions(
     if (into.isEmpty) throw arguments.invalid(words.into, "", "the name of a column")
     val window =
       AsOfWindow(arguments.duration("delay", delay), maxAge.map(arguments.duration("max_age", _)))
-    AsOfSettings(window, into, passesLate, closeAfter.map(arguments.millis(CloseAfter.Argument, _)))
+    val marksLate = arguments.choice("on_late", onLate, Policy.onLate) == Policy.Mark
+    val late = if (marksLate) LateLefts.Marked else if (passesLate) LateLefts.Passed else LateLefts.Dropped
+    AsOfSettings(window, into, late, closeAfter.map(arguments.millis(CloseAfter.Argument, _)))
   }
+}
+
+/** What becomes of left rows behind the watermark. None of them has a right row: it may be gone. */
+sealed trait LateLefts
+
+object LateLefts {
+  case object Dropped extends LateLefts
+
+  /** They come out as ordinary rows. */
+  case object Passed extends LateLefts
+
+  /** They come out with a mark. */
+  case object Marked extends LateLefts
 }
 
 /** The settings of an as-of join, without its columns. */
 final case class AsOfSettings(
     window: AsOfWindow,
     into: String,
-    passesLate: Boolean = false,
+    late: LateLefts = LateLefts.Dropped,
     closeAfterMs: Option[Long] = None
 ) {
 
@@ -55,7 +73,8 @@ final case class AsOfSettings(
   def text: String = {
     val age = window.maxAge.fold("")(age => s", max_age=${Durations.text(age)}")
     val closing = closeAfterMs.fold("")(ms => s", close_after=${Durations.text(ms * 1000)}")
-    s"into=$into, delay=${Durations.text(window.delay)}$age$closing"
+    val marks = if (late == LateLefts.Marked) ", on_late=mark" else ""
+    s"into=$into, delay=${Durations.text(window.delay)}$age$marks$closing"
   }
 }
 
@@ -92,8 +111,23 @@ private[tailrace] final class AsOfResolution(
     sides
       .columns("left")
       .checkAdded(added.name, s"Choose another name than '${added.name}' for `${options.words.into}`.")
+    val marks = if (settings.late == LateLefts.Marked) Seq(Mark.attribute()) else Nil
+    marks.foreach { mark =>
+      sides.columns("left").checkAdded(mark.name, Columns.rename(mark.name))
+      if (sameName(added.name, mark.name))
+        throw options.arguments.invalid(options.words.into, added.name, s"a name other than ${mark.name}")
+    }
     OwnColumns.renewable(
-      AsOfJoin(sides.left, sides.right, leftKeys, rightKeys, leftTime, rightTime, settings, Seq(added))
+      AsOfJoin(
+        sides.left,
+        sides.right,
+        leftKeys,
+        rightKeys,
+        leftTime,
+        rightTime,
+        settings,
+        added +: marks
+      )
     )
   }
 }

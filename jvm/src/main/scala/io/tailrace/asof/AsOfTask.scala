@@ -25,7 +25,7 @@ private[asof] final class AsOfTask(
     context: StoredJoinContext,
     window: AsOfWindow,
     times: AsOfTimes,
-    passesLate: Boolean
+    late: LateLefts
 ) extends StoredJoinTask {
   import context._
 
@@ -36,7 +36,7 @@ private[asof] final class AsOfTask(
     (Seq(store.expiredThrough, window.leftExpiry(times.watermark)) ++ times.closed).max
   private val writer = new AsOfWriter(columns, memory)
   private val input: AsOfInput =
-    new AsOfInput(context, window, times, through, writer, passesLate, () => flush())
+    new AsOfInput(context, window, times, through, writer, late, () => flush())
   private val chunk = new RowBuffer(memory)
   private val share = new MemoryShare(memory, bufferBytes)
   private val merge = new AsOfMerge(window)

@@ -109,7 +109,7 @@ private final class AsOfDriver(settings: AsOfSettings, exec: StoredJoinExec) ext
     exec.eventTimeWatermarkForEviction.exists(watermarkMs > _) || closing.exists(_.needsBatch())
 
   /** A left row comes out when the watermark passes its point, or with the batch that has it. Neither is after
-    * the watermark passes the row.
+    * the watermark passes the row. Late ones, which may come out too, are behind it.
     */
   override def outputWatermark(inputWatermarkMs: Long): Option[Long] = Some(inputWatermarkMs)
 
@@ -119,7 +119,7 @@ private final class AsOfDriver(settings: AsOfSettings, exec: StoredJoinExec) ext
       WatermarkRules.ofMillis(exec.eventTimeWatermarkForLateEvents),
       closing.fold(CloseAfter.throughOfRerun(exec))(_.through)
     )
-    new AsOfTasks(times, window, waiting, settings.passesLate)
+    new AsOfTasks(times, window, waiting, settings.late)
   }
 }
 
@@ -135,10 +135,10 @@ private[tailrace] final class AsOfTasks(
     times: AsOfTimes,
     window: AsOfWindow,
     waiting: WaitingLeft,
-    passesLate: Boolean = false
+    late: LateLefts = LateLefts.Dropped
 ) extends StoredJoinTasks {
   override def task(context: StoredJoinContext): StoredJoinTask =
-    new AsOfTask(context, window, times, passesLate)
+    new AsOfTask(context, window, times, late)
 
   override def leftKinds: Seq[StoreKind] = Seq(StoreKind.LeftTimeSorted)
   override def rightKind: StoreKind = StoreKind.RightNewest

@@ -52,25 +52,27 @@ object Attribution {
     /** @return zero or more; the weights of all touches aren't all zero */
     protected def weight(n: Int, touch: Int, ago: Int => Long): Double
 
-    override def credit(n: Int, mine: Int, ago: Int => Long): Long = {
+    override def credit(n: Int, mine: Int, ago: Int => Long): Long = share(split(n, ago), n, mine, ago)
+
+    /** What each touch of an event needs to know of the others. */
+    private[examples] def split(n: Int, ago: Int => Long): Split = {
+      val weights = Array.tabulate(n)(weight(n, _, ago))
       var sum = 0.0
+      weights.foreach(sum += _)
+      var last = Whole
       var i = 0
-      while (i < n) {
-        sum += weight(n, i, ago)
+      while (i < n - 1) {
+        last -= rounded(weights(i), sum)
         i += 1
       }
-      def share(touch: Int) = (weight(n, touch, ago) / sum * Whole).toLong
-      if (mine < n - 1) share(mine)
-      else {
-        var left = Whole
-        i = 0
-        while (i < n - 1) {
-          left -= share(i)
-          i += 1
-        }
-        left
-      }
+      Split(sum, last)
     }
+
+    /** The credit of a touch. */
+    private[examples] def share(split: Split, n: Int, mine: Int, ago: Int => Long): Long =
+      if (mine < n - 1) rounded(weight(n, mine, ago), split.sum) else split.last
+
+    private def rounded(weight: Double, sum: Double): Long = (weight / sum * Whole).toLong
   }
 
   case object Linear extends Shared {

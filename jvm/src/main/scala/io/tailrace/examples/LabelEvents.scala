@@ -20,6 +20,7 @@ private[examples] final class LabelEvents(rule: LabelRule, columns: JoinColumns)
   }
   private val hashAt = columns.left.indexWhere(_.name == LabelUnion.Hash)
   private val touches = new Touches
+  private val shares = rule.attribution.map(new EventShares(_))
   private val credits = Option.when(rule.isShared)(new CreditedRows(rule))
 
   private var times = new Array[Long](16)
@@ -70,7 +71,7 @@ private[examples] final class LabelEvents(rule: LabelRule, columns: JoinColumns)
     hidden = rule.since.exists(leftTime < _)
     if (!hidden && matches.count > 0) {
       gather(left, leftTime, matches)
-      rule.attribution.foreach(credit(_, left, leftTime))
+      shares.foreach(credit(_, left, leftTime))
     }
     val one = if (found == 0) -1 else rule.policy.choose(found, leftTime, times(_))
     start = Math.max(one, 0)
@@ -139,7 +140,7 @@ private[examples] final class LabelEvents(rule: LabelRule, columns: JoinColumns)
     }
 
   /** Keeps the events of which the left row has a credit. */
-  private def credit(attribution: Attribution, left: UnsafeRow, leftTime: Long): Unit = {
+  private def credit(shares: EventShares, left: UnsafeRow, leftTime: Long): Unit = {
     val events = found
     found = 0
     touches.settle()
@@ -150,7 +151,7 @@ private[examples] final class LabelEvents(rule: LabelRule, columns: JoinColumns)
       // Of the touches whose window the event is in.
       val first = touches.firstFrom(rule.window.earliestLeft(at))
       val n = touches.firstFrom(rule.window.latestLeft(at) + 1) - first
-      val share = attribution.credit(n, mine - first, touch => Math.abs(at - touches.time(first + touch)))
+      val share = shares.credit(at, touches, first, n, mine - first)
       if (share > 0) keep(i, share)
       i += 1
     }

@@ -10,31 +10,58 @@ import org.apache.spark.sql.types.StringType
   * are equal in all columns are one touch.
   */
 private[examples] final class Touches {
-  private var all = new Array[Touch](16)
+  private var at = new Array[Long](16)
+  private var hashes = new Array[Long](16)
   private var size = 0
+  private var isOrdered = true
+  private var settled = Array.emptyLongArray
 
-  def clear(): Unit = size = 0
+  def clear(): Unit = {
+    size = 0
+    isOrdered = true
+  }
 
   def add(time: Long, hash: Long): Unit = {
-    if (size == all.length) all = Arrays.copyOf(all, 2 * size)
-    all(size) = Touch(time, hash)
+    if (size == at.length) {
+      at = Arrays.copyOf(at, 2 * size)
+      hashes = Arrays.copyOf(hashes, 2 * size)
+    }
+    // A group comes by time, and rarely by the hash where times are equal.
+    if (size > 0 && (time < at(size - 1) || time == at(size - 1) && hash < hashes(size - 1)))
+      isOrdered = false
+    at(size) = time
+    hashes(size) = hash
     size += 1
   }
 
   /** Puts them in order, when all are there. */
   def settle(): Unit = {
-    Arrays.sort(all, 0, size, Touch.Order)
+    if (!isOrdered) sort()
     var kept = 0
     var i = 0
     while (i < size) {
-      if (kept == 0 || all(kept - 1) != all(i)) {
-        all(kept) = all(i)
+      if (kept == 0 || at(kept - 1) != at(i) || hashes(kept - 1) != hashes(i)) {
+        at(kept) = at(i)
+        hashes(kept) = hashes(i)
         kept += 1
       }
       i += 1
     }
     size = kept
+    if (!Arrays.equals(at, 0, size, settled, 0, settled.length)) settled = Arrays.copyOf(at, size)
   }
+
+  private def sort(): Unit = {
+    val all = Array.tabulate(size)(i => at(i) -> hashes(i))
+    scala.util.Sorting.stableSort(all)
+    all.indices.foreach { i =>
+      at(i) = all(i)._1
+      hashes(i) = all(i)._2
+    }
+  }
+
+  /** Those of all, in order. Nobody changes the array; it is the same one for the same touches as before. */
+  def times: Array[Long] = settled
 
   /** The place of a touch; -1 if it isn't there.
     *
@@ -44,7 +71,7 @@ private[examples] final class Touches {
   def place(time: Long, hash: Long): Int = {
     val (from, until) = (firstFrom(time), firstFrom(time + 1))
     if (until - from == 1) from
-    else (from until until).find(all(_).hash == hash).getOrElse(-1)
+    else (from until until).find(hashes(_) == hash).getOrElse(-1)
   }
 
   /** How many touches are before a time. */
@@ -53,18 +80,12 @@ private[examples] final class Touches {
     var high = size
     while (low < high) {
       val middle = (low + high) >>> 1
-      if (all(middle).time < time) low = middle + 1 else high = middle
+      if (at(middle) < time) low = middle + 1 else high = middle
     }
     low
   }
 
-  def time(place: Int): Long = all(place).time
-}
-
-private final case class Touch(time: Long, hash: Long)
-
-private object Touch {
-  val Order: Ordering[Touch] = Ordering.by(touch => (touch.time, touch.hash))
+  def time(place: Int): Long = at(place)
 }
 
 private[examples] object Touches {

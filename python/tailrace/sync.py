@@ -32,6 +32,7 @@ def sync_join(
     on_future: OnFuture = "clamp",
     on_duplicate: OnDuplicate = "emit",
     on_unmatched_right: OnUnmatchedRight = "drop",
+    exactly_one: bool = False,
     max_pending: int | None = 10_000_000,
     suffix: str = "_right",
     name: str = "sync_join",
@@ -110,6 +111,15 @@ def sync_join(
         on_unmatched_right: what is done with right rows that no left row has joined. "drop" counts them,
             "emit" lets them come out with nulls in all left columns but the keys. Right rows with a null key
             or a null time never come out. They are counted in the operator's metric `nullKeyRightRows`.
+        exactly_one: your word that a left row has at most one right row that it may join, and a right row at
+            most one left row: that ids are unique on both sides, say. A pair then comes out in the
+            micro-batch that brings the later of its two rows, before the sync time has passed it, and neither
+            row is held any longer. A left row without a right row comes out at the same time as without it.
+            The rows that come out are the same, too, in another order. Where the data breaks it, within a
+            micro-batch left rows are served by time, rows of one time by content; over micro-batches those
+            that are there first. Each left row still comes out once, but for `on_duplicate`: further rows are
+            duplicates only among those of one micro-batch. A right row that is too many waits for a left row
+            that may join it, and is counted as `unmatchedRight` when it expires. It may change at a restart.
         max_pending: how many held rows of a side it takes for its partitions that are ahead to be read no
             further. A micro-batch reads as many rows of the side as may still be held, and always a tenth
             of `max_pending`, so that the partition that is waited for goes on; the first one of a start
@@ -151,6 +161,7 @@ def sync_join(
         | _convert.texts(on_stall=on_stall, on_future=on_future, on_duplicate=on_duplicate)
         | _convert.texts(on_unmatched_right=on_unmatched_right, suffix=suffix, name=name)
         | _convert.texts(**_convert.given(on_left_stall=on_left_stall))
+        | _convert.flags(exactly_one=exactly_one)
         | _convert.counts(**_convert.given(max_pending=max_pending))
     )
     left_origin = lefts.names(() if left_partition is None else left_partition, "left_partition")

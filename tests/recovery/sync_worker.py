@@ -1,6 +1,8 @@
 """The process that the synced join's campaign kills: joins two partitioned streams of a folder.
 
 sync_worker.py ROOT
+
+A file `exactly-one` in the folder says that pairs come out at once.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import worker_session
 
 import tailrace
 
+EXACTLY_ONE = "exactly-one"
 SCHEMA = "id long, partition int, created timestamp"
 
 
@@ -28,6 +31,7 @@ def main() -> None:
         window="20 seconds",
         sync_delay="4 seconds",
         on_unmatched_right="emit",
+        exactly_one=(root / EXACTLY_ONE).exists(),
     )
     worker_session.run(worker_session.into_files(joined, root), worker_session.at(root, "checkpoint"))
 

@@ -103,6 +103,17 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(Manifest.decode(encode(synced), place, path) == synced)
   }
 
+  test("a manifest of a synced join that has marked left rows has format 7, and the golden bytes") {
+    val section = Section("joined-left", 4, 3, 4, 4, 72)
+    val marked = golden.copy(
+      runs = golden.runs.take(1).map(run => run.copy(sections = run.sections :+ section)),
+      rightExpiredThrough = 9
+    )
+    val bytes = Files.readAllBytes(LocalPath.of("tests/golden/manifest-7.txt"))
+    assert(new String(encode(marked), UTF_8) == new String(bytes, UTF_8))
+    assert(Manifest.decode(bytes, place, path) == marked)
+  }
+
   test("a manifest of a label join that has taken late rows has the golden bytes, with one more field") {
     val late =
       golden.copy(runs = golden.runs.take(1).map(_.copy(sections = Nil)), lateRows = Seq(LateRows(6, 90)))
@@ -213,7 +224,7 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  Seq(7 -> "a newer format", 1 -> "the format before the first release").foreach { case (format, what) =>
+  Seq(8 -> "a newer format", 1 -> "the format before the first release").foreach { case (format, what) =>
     test(s"$what is refused by its number, whatever follows") {
       Seq("", "of another shape\n\n\n", "{}\n00000000\n").foreach { rest =>
         val e = error(s"tailrace-state $format\n$rest".getBytes(UTF_8))

@@ -18,7 +18,8 @@ final class StoreKindSuite extends AnyFunSuite {
         (9, "gone-left", true),
         (10, "gone-right", true),
         (11, "right-time-sorted", true),
-        (12, "left-out", false)
+        (12, "left-out", false),
+        (13, "joined-left", true)
       )
     )
   }

@@ -34,9 +34,20 @@ private[sync] trait SyncFixture extends StoreFixture { self: Suite =>
       window: Long = 10000000,
       onDuplicate: Policy = Policy.Emit,
       emitsUnmatchedRight: Boolean = false,
-      syncDelay: Long = 5000000
+      syncDelay: Long = 5000000,
+      exactlyOne: Boolean = false
   ): SyncSettings =
-    SyncSettings("test", syncDelay, window, Policy.Pause, 0, onDuplicate, emitsUnmatchedRight, None)
+    SyncSettings(
+      "test",
+      syncDelay,
+      window,
+      Policy.Pause,
+      0,
+      onDuplicate,
+      emitsUnmatchedRight,
+      None,
+      exactlyOne = exactlyOne
+    )
 
   def row(r: SyncRow): InternalRow =
     InternalRow(r.key.map(UTF8String.fromString).orNull, r.time.map(Long.box).orNull, r.id)
@@ -59,18 +70,21 @@ private[sync] trait SyncFixture extends StoreFixture { self: Suite =>
     *
     * @param held  what the new version holds
     * @param state rows that its state reader sees, by store
+    * @param rows  that it says it has
     */
   case class Done(
       out: Seq[SyncOut],
       metrics: Map[String, Long],
       held: SyncHeld,
       state: Map[String, Int],
+      rows: Long,
       files: Int
   )
 
   /** Keys of a few hashes only. */
   object Colliding extends KeyHash {
-    override def of(base: AnyRef, at: Long): Long = (KeyHash.XX64.of(base, at) & 3) << 60
+    override def ofBytes(base: AnyRef, at: Long, length: Int): Long =
+      (KeyHash.XX64.ofBytes(base, at, length) & 3) << 60
   }
 
   /** Runs a batch on a store.
@@ -112,6 +126,7 @@ private[sync] trait SyncFixture extends StoreFixture { self: Suite =>
             metrics.view.mapValues(_.value).toMap,
             SyncJoinTasks.heldIn(store),
             found,
+            store.metrics.numKeys,
             store.files
           )
         )

@@ -42,15 +42,18 @@ final class SyncMemorySuite extends AnyFunSuite with SyncFixture with CampaignSu
       spread: Int = 1000,
       window: Long = 20 * second,
       syncDelay: Long = 5 * second,
-      bufferBytes: Long = 64 * MiB
+      bufferBytes: Long = 64 * MiB,
+      exactlyOne: Boolean = false
   ): Unit = {
     emptyDirectory()
     val data = new Data(new Random(seed), hot, (memory / 12).toInt)
-    val chosen = settings(window, onDuplicate, emitsUnmatchedRight = true, syncDelay)
-    val oracle = new SyncOracle(window, syncDelay, onDuplicate.name, true)
+    val chosen = settings(window, onDuplicate, emitsUnmatchedRight = true, syncDelay, exactlyOne)
+    val oracle = new SyncOracle(window, syncDelay, onDuplicate.name, true, exactlyOne)
     val provider = newProvider()
     val end = 2L * spread * second
-    Seq(None, Some(end)).zipWithIndex.foreach { case (time, batch) =>
+    // With exactly_one, the second batch has rows that rows of the first have waited for.
+    val ends = if (exactlyOne) Seq(None, Some(0L), Some(end)) else Seq(None, Some(end))
+    ends.zipWithIndex.foreach { case (time, batch) =>
       val (left, right) = (data.rows(spread), data.rows(spread))
       val times = time.fold(SyncTimes(SyncTimes.Unknown, SyncTimes.Unknown))(t => SyncTimes(t, t))
       val done =
@@ -81,6 +84,13 @@ final class SyncMemorySuite extends AnyFunSuite with SyncFixture with CampaignSu
 
     test(s"half of the rows with one key and time are joined, on_duplicate=${onDuplicate.name}") {
       run(2, onDuplicate, hot = 50, spread = 1)
+    }
+  }
+
+  Seq(0, 50).foreach { hot =>
+    test(s"rows come out before they are released, and the others are written back, $hot % of one key") {
+      run(5, Policy.Mark, hot, exactlyOne = true)
+      run(6, Policy.Mark, hot, spread = 20, exactlyOne = true, bufferBytes = 100000)
     }
   }
 

@@ -142,7 +142,13 @@ object Shape {
       }
     }
 
-    private def synced: Step = Step("sync_join(l, r)", once = true, weight = 1) { (l, r, _) =>
+    private def synced: Step = {
+      val exactlyOne = random.nextBoolean()
+      val text = if (exactlyOne) "sync_join(l, r, exactly_one)" else "sync_join(l, r)"
+      Step(text, once = true, weight = 1)((l, r, _) => syncedFrame(l, r, exactlyOne))
+    }
+
+    private def syncedFrame(l: DataFrame, r: DataFrame, exactlyOne: Boolean): DataFrame = {
       val joined =
         if (l.isStreaming) {
           val options = SyncOptions(
@@ -151,7 +157,8 @@ object Shape {
             window = "1 day",
             syncDelay = Delay,
             leftPartition = Seq("kind"),
-            rightPartition = Seq("kind")
+            rightPartition = Seq("kind"),
+            exactlyOne = exactlyOne
           )
           Tailrace.syncJoin(l.withWatermark("t", Delay), r, Seq("id" -> "id"), options)
         } else {

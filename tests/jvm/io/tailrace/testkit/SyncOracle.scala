@@ -16,8 +16,15 @@ final case class SyncOut(
 /** The synced join by brute force, a partition and a batch at a time. Shares no code with the engine.
   *
   * @param onDuplicate what is done about duplicates: "emit", "drop" or "mark"
+  * @param exactlyOne  whether a left row that waits comes out as soon as its right row is there
   */
-final class SyncOracle(window: Long, syncDelay: Long, onDuplicate: String, emitRight: Boolean) {
+final class SyncOracle(
+    window: Long,
+    syncDelay: Long,
+    onDuplicate: String,
+    emitRight: Boolean,
+    exactlyOne: Boolean = false
+) {
   private val reach = Math.min(window, syncDelay)
 
   private val lefts = new ArrayBuffer[(SyncRow, Int)]
@@ -64,10 +71,10 @@ final class SyncOracle(window: Long, syncDelay: Long, onDuplicate: String, emitR
     rights ++= usable.map(numbered)
 
     val now = (releasedBefore ++ release).maxOption
-    val (due, waiting) = lefts.toSeq.partition(l => now.exists(l._1.time.get < _))
-    lefts.clear()
-    lefts ++= waiting
-    due.groupBy(_._1.key).values.foreach { rows =>
+    def isDue(left: SyncRow) = now.exists(left.time.get < _)
+    val asked = lefts.toSeq.filter(l => exactlyOne || isDue(l._1))
+    lefts.filterInPlace(l => !isDue(l._1))
+    asked.groupBy(_._1.key).values.foreach { rows =>
       rows.map(_._1).sortBy(order).zipWithIndex.foreach { case (left, n) =>
         val ofKey = rights.filter(_._1.key == left.key)
         def apart(right: SyncRow) = right.time.get - left.time.get
@@ -76,7 +83,11 @@ final class SyncOracle(window: Long, syncDelay: Long, onDuplicate: String, emitR
           .sortBy(r => order(r._1))
           .toSeq
         rights --= found
-        if (found.nonEmpty) matched += 1
+        val waits = found.isEmpty && !isDue(left)
+        if (found.nonEmpty) {
+          matched += 1
+          lefts.filterInPlace(_._1 ne left)
+        } else if (waits) ()
         else if (n > 0) duplicateLeft += 1
         else {
           unmatchedLeft += 1
@@ -84,7 +95,7 @@ final class SyncOracle(window: Long, syncDelay: Long, onDuplicate: String, emitR
         }
         duplicateRight += Math.max(0, found.size - 1)
         val isDuplicate = found.isEmpty && n > 0
-        if (!isDuplicate || onDuplicate != "drop")
+        if (!waits && (!isDuplicate || onDuplicate != "drop"))
           out += SyncOut(left.key, Some(left.id), found.headOption.map(_._1.id), mark(isDuplicate))
         if (onDuplicate == "mark")
           out ++= found.drop(1).map(r => SyncOut(r._1.key, None, Some(r._1.id), mark(true)))

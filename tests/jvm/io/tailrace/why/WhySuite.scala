@@ -171,16 +171,28 @@ final class WhySuite extends SparkSuite {
     }
   }
 
-  private def synced(served: DataFrame, engaged: DataFrame): DataFrame = Tailrace.syncJoin(
-    served,
-    engaged,
-    Seq("k" -> "k"),
-    SyncOptions("t", "rt", "1 minute", "5 seconds", leftPartition = Seq("id"), rightPartition = Seq("rid"))
-  )
+  private def synced(exactlyOne: Boolean)(served: DataFrame, engaged: DataFrame): DataFrame = {
+    val (left, right) = (Seq("id"), Seq("rid"))
+    val options = SyncOptions("t", "rt", "1 minute", "5 seconds", left, right, exactlyOne = exactlyOne)
+    Tailrace.syncJoin(served, engaged, Seq("k" -> "k"), options)
+  }
+
+  test("a left row of a synced join that has come out before its time isn't among those that wait") {
+    withDirectory { d =>
+      val harness = new StreamHarness(spark, d)(synced(exactlyOne = true)).start()
+      val lefts = Seq(Served("a", seconds(10), 0), Served("b", seconds(20), 0))
+      assert(harness.step(lefts, Seq(Engaged("x", seconds(2), 1))).flatten.isEmpty)
+      assert(harness.step(Nil, Seq(Engaged("a", seconds(11), 2))).flatten.flatMap(_.id) == Seq(0))
+      val rows = why(d).operators.head.rows
+      assert(rows.map(row => row.side -> row.key.get("k")) == Seq("left" -> "b"))
+      assert(why(d, Some("k=a")).operators.head.rows.isEmpty)
+      harness.stop()
+    }
+  }
 
   test("a synced join's row comes out when the slowest right partition is past the time that it says") {
     withDirectory { d =>
-      val harness = new StreamHarness(spark, d)(synced).start()
+      val harness = new StreamHarness(spark, d)(synced(exactlyOne = false)).start()
       harness.step(
         Seq(Served("a", seconds(10), 0), Served("b", seconds(20), 0)),
         Seq(Engaged("a", seconds(11), 1), Engaged("x", seconds(40), 2))

@@ -106,7 +106,8 @@ object PythonApi extends PythonStateCalls with PythonReportCalls with PythonExam
         name = chosen("name"),
         onLeftStall = chosen.get("on_left_stall"),
         futureLimit = chosen.get("future_limit"),
-        onFuture = chosen("on_future")
+        onFuture = chosen("on_future"),
+        exactlyOne = chosen("exactly_one").toBoolean
       )
     )
   }

@@ -142,7 +142,7 @@ private[tailrace] final class AsOfTasks(
 
   override def leftKinds: Seq[StoreKind] = Seq(StoreKind.LeftTimeSorted)
   override def rightKind: StoreKind = StoreKind.RightNewest
-  override def joinedKind: Option[StoreKind] = None
+  override def joinedKinds: Seq[StoreKind] = Nil
 
   override def report(store: TailraceStateStore, metric: String => SQLMetric): Unit = waiting.tell(store)
 }

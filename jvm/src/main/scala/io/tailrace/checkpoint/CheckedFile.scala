@@ -194,9 +194,11 @@ object CheckedBytes {
 final class CheckedText(magic: String, kind: String, oldest: Int, newest: Int, placedSince: Int = 0)
     extends FileFormats(kind, oldest, newest) {
 
-  /** @param place empty if files of this kind have none */
-  def encode(body: String, place: String = ""): Array[Byte] = {
-    val text = s"$magic $newest${if (place.isEmpty) "" else s" $place"}\n$body\n"
+  /** @param place  empty if files of this kind have none
+    * @param format that it is written in: an older one where the content has nothing of a newer one
+    */
+  def encode(body: String, place: String = "", format: Int = newest): Array[Byte] = {
+    val text = s"$magic $format${if (place.isEmpty) "" else s" $place"}\n$body\n"
     s"$text${Checksum.hex(text)}\n".getBytes(UTF_8)
   }
 

@@ -103,7 +103,7 @@ trait StoredJoinTasks extends Serializable {
   /** The stores whose bytes count as those of left rows, of right rows and of matches. */
   def leftKinds: Seq[StoreKind]
   def rightKind: StoreKind
-  def joinedKind: Option[StoreKind]
+  def joinedKinds: Seq[StoreKind]
 }
 
 /** The values that the task of any join works with.

@@ -283,7 +283,7 @@ private[tailrace] final class LabelJoinTasks(
   override def leftKinds: Seq[StoreKind] = Seq(StoreKind.LeftTimeSorted, StoreKind.LeftKeySorted)
   override def rightKind: StoreKind =
     if (settings.decided) StoreKind.RightTimeSorted else StoreKind.RightKeySorted
-  override def joinedKind: Option[StoreKind] = Some(StoreKind.JoinedIndicator)
+  override def joinedKinds: Seq[StoreKind] = Seq(StoreKind.JoinedIndicator)
 
   override def report(store: TailraceStateStore, metric: String => SQLMetric): Unit = {
     metric(LabelMetrics.LeftOutBytes) += store.bytesOf(StoreKind.LeftOut)

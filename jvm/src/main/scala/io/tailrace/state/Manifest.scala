@@ -82,8 +82,11 @@ final case class LateRows(version: Long, watermark: Long)
 
 object Manifest {
 
-  /** The layout of manifest and runs that this release writes. */
-  val Format = 6
+  /** The newest layout of manifest and runs that this release writes: where a synced join marks left rows. */
+  val Format = 7
+
+  /** The layout of all others: an earlier release goes on with them. */
+  private val WithoutJoinedLeft = 6
 
   /** The oldest layout that it reads, where each run has a file of its own. Format 1, an entry for each row,
     * was never released.
@@ -102,7 +105,12 @@ object Manifest {
     * @param file  the file's name
     */
   def encode(manifest: Manifest, place: String, file: String): Array[Byte] =
-    text.encode(json(manifest, file), place)
+    text.encode(json(manifest, file), place, formatOf(manifest))
+
+  private def formatOf(manifest: Manifest): Int = {
+    val isNew = manifest.runs.exists(_.sections.exists(_.store == StoreKind.JoinedLeft.name))
+    if (isNew) Format else WithoutJoinedLeft
+  }
 
   /** Reflection over case classes would cost more than the rest of a small commit. */
   private def json(manifest: Manifest, file: String): String = {

@@ -51,6 +51,8 @@ object StoreKind {
       extends StoreKind(10, "gone-right", RowOrder.TimeAndSeq, true, Some(RightKeySorted), None)
   case object RightTimeSorted extends StoreKind(11, "right-time-sorted", RowOrder.Time, true, None, None)
   case object LeftOut extends StoreKind(12, "left-out", RowOrder.Key, true, None, Some(LeftOutPages))
+  case object JoinedLeft
+      extends StoreKind(13, "joined-left", RowOrder.TimeSeqAndKey, false, Some(HeldLeft), None)
 
   // Not stores, but parts of runs that belong to the sections of one: no manifest names them.
   case object LeftKeyPages extends StoreKind(66, "left-key-pages", RowOrder.Key, false, None, None)
@@ -71,7 +73,8 @@ object StoreKind {
       GoneLeft,
       GoneRight,
       RightTimeSorted,
-      LeftOut
+      LeftOut,
+      JoinedLeft
     )
   private val byName = all.map(k => k.name -> k).toMap
 

@@ -9,12 +9,16 @@ import io.tailrace.common.{Mark, MarkedRows, Policy, StepwiseRows}
 import io.tailrace.join.JoinColumns
 import io.tailrace.state.{KeyDecoder, OrderedRows, RowLayout}
 
-/** Gives the released left rows, each with its right row or with nulls. Marked duplicates follow it. */
+/** Gives the released left rows, each with its right row or with nulls. Marked duplicates follow it.
+  *
+  * @param early gives others, too, that have a right row
+  */
 private[sync] final class DecidedRows(
     columns: JoinColumns,
     settings: SyncSettings,
     released: OrderedRows,
     right: RightRows,
+    early: Option[EarlyLeft],
     newWriter: => SyncWriter,
     metric: String => SQLMetric
 ) extends StepwiseRows[UnsafeRow] {
@@ -43,14 +47,17 @@ private[sync] final class DecidedRows(
   private def decide(): UnsafeRow = {
     val base = released.base
     val at = released.at
-    leftRow.pointTo(base, RowLayout.valueAt(base, at), RowLayout.valueLength(base, at))
+    val length = early.fold(RowLayout.valueLength(base, at))(_.valueLength(base, at))
+    leftRow.pointTo(base, RowLayout.valueAt(base, at), length)
     right.take(released)
     isMarking = marks && found.count > 1
     if (found.count > 0) {
       matched += 1
       duplicateRight += found.count - 1
+      early.foreach(_.comesOut(base, at))
       writer.joined(leftRow, found.joinedBase, found.joinedAt)
-    } else if (released.isFirst) {
+    } else if (early.exists(_.waits(base, at))) null
+    else if (released.isFirst) {
       unmatched += 1
       if (right.hasTooFar) tooFar += 1
       writer.leftAlone(leftRow, duplicate = false)

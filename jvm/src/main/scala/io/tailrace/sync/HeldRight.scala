@@ -15,7 +15,8 @@ import io.tailrace.state._
   *
   * Sections that the index has no memory for are looked through themselves.
   *
-  * @param reach right rows after this time are joined by no left row of the batch
+  * @param reach  right rows after this time are joined by no left row of the batch
+  * @param memory of the version that the batch begins with
   */
 private[sync] final class HeldRight(
     store: TailraceStateStore,
@@ -23,10 +24,8 @@ private[sync] final class HeldRight(
     rowMemory: RowMemory,
     bufferBytes: Long,
     reach: Long,
-    keptMemory: KeptMemory
+    memory: RightMemory
 ) extends AutoCloseable {
-  private val kept: Option[RightMemory] = store.takeKept().collect { case found: RightMemory => found }
-  private val memory: RightMemory = kept.getOrElse(RightMemory.read(store, hash, keptMemory))
   private val index = memory.index
 
   // By their numbers in the index; null where a number is free. Each row that is found asks here.
@@ -34,14 +33,9 @@ private[sync] final class HeldRight(
   store.sectionsOf(StoreKind.HeldRight).foreach(live => enter(memory.section(live)): Unit)
   private val unindexed = new UnindexedRight(reach)
 
-  private val marks = new RightMarks(store, rowMemory, bufferBytes)
+  private val marks = new SyncMarks(StoreKind.JoinedRight, store, rowMemory, bufferBytes).prepare()
   private var taken = 0L
   private var unjoined: Option[ExpiringRight] = None
-
-  /** Whether the index was made from the state. */
-  def wasRead: Boolean = kept.isEmpty
-
-  def indexBytes: Long = memory.bytes
 
   /** Rows that have left the state in this batch. */
   def rowsGone: Long = taken
@@ -205,10 +199,7 @@ private[sync] final class HeldRight(
       readLive(held)(keep)
       drop(held)
     }
-    store
-      .sectionsOf(StoreKind.JoinedRight)
-      .filter(_.local eq run)
-      .foreach(_.foreachRow(cursor => marks.add(cursor.time, cursor.seq)))
+    marks.carry(run)
   }
 
   private def readLive(held: HeldSection)(row: RunCursor => Unit): Unit =
@@ -265,21 +256,14 @@ private[sync] final class HeldRight(
     marks.of(all.map(_.version).toSet)
   }
 
-  /** Tells the store which rows are gone, and keeps the index for the next batch. */
+  /** Tells the store which rows are gone. */
   def settle(): Unit = {
     store.settle(
       StoreKind.HeldRight,
       live => memory.numbers.get(RightMemory.key(live)).fold(live.section.rows)(sections(_).gone)
     )
-    val versions = all.map(_.version).toSet
-    store.settle(
-      StoreKind.JoinedRight,
-      live =>
-        if (versions.exists(v => v >= live.section.minTime && v <= live.section.maxTime)) 0L
-        else live.section.rows
-    )
+    marks.settle(all.map(_.version).toSet)
     memory.settle(all)
-    store.keep(memory)
   }
 
   override def close(): Unit = {

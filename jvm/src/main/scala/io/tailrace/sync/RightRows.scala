@@ -174,14 +174,18 @@ private[sync] final class ExpiringRight(
 abstract class KeyHash {
 
   /** @param base see [[io.tailrace.state.RowLayout]] */
-  def of(base: AnyRef, at: Long): Long
+  final def of(base: AnyRef, at: Long): Long =
+    ofBytes(base, RowLayout.keyAt(at), RowLayout.keyLength(base, at))
+
+  /** Of a key that is somewhere else. */
+  def ofBytes(base: AnyRef, at: Long, length: Int): Long
 }
 
 object KeyHash {
 
   /** It is never written to disk, so it may change. */
   object XX64 extends KeyHash {
-    override def of(base: AnyRef, at: Long): Long =
-      XXH64.hashUnsafeBytes(base, RowLayout.keyAt(at), RowLayout.keyLength(base, at), 0L)
+    override def ofBytes(base: AnyRef, at: Long, length: Int): Long =
+      XXH64.hashUnsafeBytes(base, at, length, 0L)
   }
 }

@@ -45,9 +45,10 @@ final case class StoredSyncJoin(columns: JoinColumns, settings: SyncSettings) ex
     if (settings.name == SyncOptions.Name) s"sync join on $keys" else s"sync join ${settings.name} on $keys"
   override def explain: String =
     s"$nodeName ${settings.name}, ${columns.keysText}, sync_delay=${settings.syncDelay} us, " +
-      s"window=${settings.window} us, on_stall=${settings.onStall.name}"
+      s"window=${settings.window} us, on_stall=${settings.onStall.name}" +
+      (if (settings.exactlyOne) ", exactly_one=true" else "")
 
-  /** Delay and policies of stalls may change: they decide when rows come out, not what the state means. */
+  /** Delay, exactly_one and policies of stalls may change: they decide when rows come out, not what the state means. */
   override def boundSettings: Map[String, String] = JoinCheckpoint.settingsOf(columns) ++ Map(
     "how" -> StoredSyncJoin.How,
     "window" -> s"${settings.window} microseconds"
@@ -178,7 +179,7 @@ private[sync] final class SyncJoinTasks(
 
   override def leftKinds: Seq[StoreKind] = Seq(StoreKind.HeldLeft)
   override def rightKind: StoreKind = StoreKind.HeldRight
-  override def joinedKind: Option[StoreKind] = Some(StoreKind.JoinedRight)
+  override def joinedKinds: Seq[StoreKind] = Seq(StoreKind.JoinedRight, StoreKind.JoinedLeft)
 
   override def report(store: TailraceStateStore, metric: String => SQLMetric): Unit = {
     val now = SyncJoinTasks.heldIn(store)

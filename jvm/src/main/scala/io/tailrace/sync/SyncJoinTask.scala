@@ -1,11 +1,9 @@
 package io.tailrace.sync
 
-import java.util.Arrays
-
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-import io.tailrace.join.{JoinInput, JoinMetrics, StoredJoinContext, StoredJoinTask}
+import io.tailrace.join.{StoredJoinContext, StoredJoinTask}
 import io.tailrace.state.{KeptMemory, OrderedRows, RowBuffer, RunCursor, SortedRows, StoreKind}
 
 /** The layout of a partition's rows in files.
@@ -38,7 +36,8 @@ private[sync] final case class SyncLayout(
   * }}}
   *
   * With sync_delay = 5 seconds and a slowest right partition that has been read up to 12:00:30, left rows
-  * before 12:00:25 are released. Each comes out with its right row, whenever that came.
+  * before 12:00:25 are released. Each comes out with its right row, whenever that came. With `exactly_one` a left row
+  * that isn't released comes out too, if its right row is there ([[EarlyLeft]]).
   *
   * @param times         the times that the micro-batch is judged by
   * @param joinedThrough rows after this time come out as they are read, marked
@@ -58,13 +57,21 @@ private[sync] final class SyncJoinTask(
   private val through = Math.max(store.expiredThrough, SyncRules.releasedThrough(times))
   private val expiry = Math.max(store.operatorTime, SyncRules.rightExpiry(times, settings))
 
+  private val known: Option[SyncMemory] = store.takeKept().collect { case found: SyncMemory => found }
+  private val knowledge = known.getOrElse(SyncMemory.read(store, hash, keptMemory))
+
   private lazy val writer = new SyncWriter(columns, settings)
   private val released = new OrderedRows(store, memory, bufferBytes, () => input.makeRoom())
+  private val newKeys = Option.when(settings.exactlyOne)(new NewKeys(settings, hash))
   private val input: SyncInput =
-    new SyncInput(context, through, joinedThrough, released, writer, () => flush())
-  private val heldLeft = new HeldLeft(store, through)
-  private val heldRight =
-    new HeldRight(store, hash, memory, bufferBytes, SyncRules.joinsThrough(through, settings), keptMemory)
+    new SyncInput(context, through, joinedThrough, released, writer, newKeys, () => flush())
+  private val heldLeft = new HeldLeft(store, through, knowledge.left, memory, bufferBytes)
+  private val early = Option.when(settings.exactlyOne)(
+    new EarlyLeft(store, through, heldLeft, released, input.carry(input.left, _, _))
+  )
+  private val reach =
+    if (settings.exactlyOne) Long.MaxValue else SyncRules.joinsThrough(through, settings)
+  private val heldRight = new HeldRight(store, hash, memory, bufferBytes, reach, knowledge.right)
   private val newRight = new NewRight(input.right)
   private val right = new RightRows(
     settings,
@@ -101,7 +108,7 @@ private[sync] final class SyncJoinTask(
     val sections = StoreKind.all.flatMap(store.sectionsOf(_))
     val chosen = CarriedRuns.choose(CarriedRuns.shares(sections), layout.mostRuns)
     sections.map(_.local).distinct.filter(run => chosen(run.name)).foreach { run =>
-      heldLeft.carry(run, release, row => carry(input.left, row))
+      heldLeft.carry(run, release, row => carryLeft(row))
       heldRight.carry(run, row => carry(input.right, row))
       store.dropRun(run)
     }
@@ -113,18 +120,27 @@ private[sync] final class SyncJoinTask(
     carried += 1
   }
 
+  private def carryLeft(row: RunCursor): Unit = early match {
+    case Some(rows) =>
+      rows.add(row, EarlyLeft.Carried)
+      carried += 1
+    case None => carry(input.left, row)
+  }
+
   private def release(row: RunCursor): Unit = released.append(row.base, row.at)
 
   /** Phase 4, when both inputs are read: gives the left rows that are released. */
   private def decide(): Iterator[UnsafeRow] = {
     val started = System.nanoTime
     heldLeft.release(release)
+    for (rows <- early; keys <- newKeys) heldLeft.seek(keys)(rows.add)
     leaveRoom()
+    input.endReading()
     released.start()
     newRight.start()
     heldRight.start()
     sorting = System.nanoTime - started
-    new DecidedRows(columns, settings, released, right, writer, metric)
+    new DecidedRows(columns, settings, released, right, early, writer, metric)
   }
 
   /** Rows that are in memory stay there until the left rows are decided, which needs memory too. */
@@ -153,22 +169,25 @@ private[sync] final class SyncJoinTask(
     val rest = newRight.rest(expiry, after = true)
     write(
       SortedRows.ofSorted(StoreKind.HeldRight, input.right, rest, layout.bucketWidth, rightRowsPerBucket),
-      Seq(heldRight.marksLeft)
+      Seq(heldRight.marksLeft, heldLeft.marksLeft)
     )
     writing += System.nanoTime - started
     store.setOperatorTime(expiry)
     heldRight.settle()
+    val leftGone = heldLeft.settle()
+    store.keep(knowledge)
     metric(SyncMetrics.CarriedRows) += carried
-    metric(SyncMetrics.IndexBytes) += heldRight.indexBytes
-    metric(SyncMetrics.IndexesRead) += (if (heldRight.wasRead) 1 else 0)
-    heldLeft.settle() + heldRight.rowsGone
+    metric(SyncMetrics.IndexBytes) += knowledge.bytes
+    metric(SyncMetrics.IndexesRead) += (if (known.isEmpty) 1 else 0)
+    leftGone + heldRight.rowsGone
   }
 
-  /** Writes rows into the state before both inputs are read. */
+  /** Writes rows into the state before the end of the batch: right rows only until the first row is decided. */
   private def flush(): Unit = {
-    write(SortedRows.all(StoreKind.HeldRight, input.right, layout.bucketWidth, rightRowsPerBucket), Nil)
+    val right = if (input.isRead) new RowBuffer(memory) else input.right
+    write(SortedRows.all(StoreKind.HeldRight, right, layout.bucketWidth, rightRowsPerBucket), Nil)
     input.left.clear()
-    input.right.clear()
+    right.clear()
   }
 
   private def rightRowsPerBucket: Int = {
@@ -184,6 +203,7 @@ private[sync] final class SyncJoinTask(
 
   override def close(): Unit = {
     right.close()
+    heldLeft.close()
     released.close()
     input.close()
   }
@@ -193,102 +213,4 @@ private[sync] object SyncJoinTask {
 
   /** A task holds so many bytes of rows, however little memory is left for others. */
   private val AlwaysHeld = 1L << 20
-}
-
-/** Reads the inputs of a synced join. A left row is released at once, or waits; a right row waits. Left rows
-  * without a key or a time come out at once: nothing can match them.
-  *
-  * @param through left rows up to this time are released
-  * @param joined  rows up to this time are joined; those beyond come out at once, marked
-  */
-private[sync] final class SyncInput(
-    context: StoredJoinContext,
-    through: Long,
-    joined: Long,
-    released: OrderedRows,
-    writer: => SyncWriter,
-    flush: () => Unit
-) extends JoinInput(context, flush) {
-  import context.{columns, metric, store}
-
-  override def readLeft(rows: Iterator[InternalRow]): Iterator[UnsafeRow] = new Reading(rows, columns.left) {
-    private val keys = columns.leftKeyEncoder()
-    private val timeOrdinal = columns.leftTimeOrdinal
-    // Left rows up to this time had been released when the batch before ended.
-    private val before = store.expiredThrough
-    private var alone = 0L
-    private var late = 0L
-    private var future = 0L
-
-    override protected def receive(row: UnsafeRow): UnsafeRow = {
-      val keyLength = keys.encode(row)
-      if (keyLength == 0 || row.isNullAt(timeOrdinal)) {
-        alone += 1
-        writer.leftAlone(row, duplicate = false)
-      } else {
-        val time = row.getLong(timeOrdinal)
-        if (time > joined) {
-          future += 1
-          writer.futureLeft(row)
-        } else {
-          if (time <= through) {
-            if (time <= before && before != Long.MinValue) late += 1
-            released.append(keys.bytes, keyLength, time, store.newSeq(), row)
-          } else keep(lefts, keys.bytes, keyLength, time, row)
-          null
-        }
-      }
-    }
-
-    override protected def report(): Unit = {
-      metric(SyncMetrics.UnmatchedLeft) += alone
-      metric(SyncMetrics.LateLeft) += late
-      metric(SyncMetrics.FutureLeft) += future
-    }
-  }
-
-  override def readRight(rows: Iterator[InternalRow]): Iterator[UnsafeRow] =
-    new Reading(rows, columns.right) {
-      private val keys = columns.rightKeyEncoder()
-      private val timeOrdinal = columns.rightTimeOrdinal
-      private val payload = columns.payloadProjection()
-      private var nullRows = 0L
-      private var future = 0L
-
-      override protected def receive(row: UnsafeRow): UnsafeRow = {
-        val keyLength = keys.encode(row)
-        if (keyLength == 0 || row.isNullAt(timeOrdinal)) {
-          nullRows += 1
-          null
-        } else if (row.getLong(timeOrdinal) > joined) {
-          future += 1
-          writer.futureRight(Arrays.copyOf(keys.bytes, keyLength), payload(row))
-        } else {
-          keep(rights, keys.bytes, keyLength, row.getLong(timeOrdinal), payload(row))
-          null
-        }
-      }
-
-      override protected def report(): Unit = {
-        metric(JoinMetrics.NullKeyRightRows) += nullRows
-        metric(SyncMetrics.FutureRight) += future
-      }
-    }
-
-  /** Keeps a row of the state, to write it again.
-    *
-    * @param base see [[io.tailrace.state.RowLayout]]
-    */
-  def carry(buffer: RowBuffer, base: AnyRef, at: Long): Unit =
-    (if (buffer eq left) lefts else rights).appendRow(base, at)
-
-  /** Bytes of the rows that are in memory. */
-  def bytes: Long = left.bytes + right.bytes + released.bytes
-
-  override def makeRoom(): Boolean = bytes > 0 && {
-    released.release()
-    flush()
-    release()
-    true
-  }
 }

@@ -25,6 +25,8 @@ import io.tailrace.join.OnStall
   * @param onLeftStall    `onStall` of left partitions; none: the same as of right ones
   * @param futureLimit    how far ahead of the batch's clock an event time is believed; a duration
   * @param onFuture       "clamp", "mark" or "fail": what is done with rows further ahead
+  * @param exactlyOne     whether a left row has one right row at the most, and a right row one left row: a pair
+  *                       comes out when both are there
   */
 final case class SyncOptions(
     leftTime: String,
@@ -42,7 +44,8 @@ final case class SyncOptions(
     name: String = SyncOptions.Name,
     onLeftStall: Option[String] = None,
     futureLimit: Option[String] = None,
-    onFuture: String = "clamp"
+    onFuture: String = "clamp",
+    exactlyOne: Boolean = false
 ) {
 
   import SyncOptions._
@@ -69,7 +72,8 @@ final case class SyncOptions(
       leftStall,
       futureLimit.map(arguments.duration("future_limit", _)),
       future,
-      liftsFiltered = stallAfter.isDefined
+      liftsFiltered = stallAfter.isDefined,
+      exactlyOne = exactlyOne
     )
   }
 
@@ -95,6 +99,7 @@ object SyncOptions {
   * @param liftsFiltered whether the join goes on without a partition that has given only filtered records for
   *                      `stallAfterMs`
   * @param leftPartition columns whose values tell left partitions apart; `rightPartition` likewise
+  * @param exactlyOne whether a pair comes out in the batch that brings its second row: see [[EarlyLeft]]
   * @param unlimited sides whose sources can't be held back, with what they read from
   */
 final case class SyncSettings(
@@ -112,7 +117,8 @@ final case class SyncSettings(
     liftsFiltered: Boolean = true,
     leftPartition: Seq[String] = Nil,
     rightPartition: Seq[String] = Nil,
-    unlimited: Seq[(SyncSide, String)] = Nil
+    unlimited: Seq[(SyncSide, String)] = Nil,
+    exactlyOne: Boolean = false
 ) {
 
   /** Whether the user has said how many rows may be held, and a source that can't be held back is an error. */

@@ -153,8 +153,8 @@ object SyncMetrics {
     IndexesRead -> "indexes of right rows that were made from the state's files"
   )
   private val sizes = Seq(
-    JoinMetrics.JoinedStoreBytes -> "bytes of marks of right rows that have left",
-    IndexBytes -> "memory of the indexes of right rows, kept between batches"
+    JoinMetrics.JoinedStoreBytes -> "bytes of marks of rows that have left one by one",
+    IndexBytes -> "memory of what is known of rows in the state, kept between batches"
   )
 
   val names: Seq[String] = JoinMetrics.names ++ (counts ++ sizes).map(_._1)

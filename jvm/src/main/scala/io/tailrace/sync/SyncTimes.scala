@@ -67,6 +67,15 @@ object SyncRules {
   def joinedThrough(release: Long, settings: SyncSettings): Long =
     if (release == SyncTimes.Unknown) release else joinsThrough(release, settings)
 
+  /** The time of the oldest left row that a right row at `time` may be joined with. */
+  def reachesFrom(time: Long, settings: SyncSettings): Long = SyncTimes.before(time, reach(settings))
+
+  /** The time of the youngest one. */
+  def reachesThrough(time: Long, settings: SyncSettings): Long = {
+    val through = time + settings.window
+    if (through < time) Long.MaxValue else through
+  }
+
   private def reach(settings: SyncSettings): Long = Math.min(settings.window, settings.syncDelay)
 
   /** Right rows up to this time (included) leave the state when the released left rows have been joined. No

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from sync_streams import Streams
 
 # Spark's own with the same delay, and with one that the partition that lags fits into.
-_ENGINES = ("tailrace", "spark-format-4", "spark-format-4-waiting", "floor")
+_ENGINES = ("tailrace", "tailrace-exactly-one", "spark-format-4", "spark-format-4-waiting", "floor")
 _DELAY = f"{sync_streams.JUMP_S + sync_streams.DISTANCE_S} seconds"
 _DELAY_US = (sync_streams.JUMP_S + sync_streams.DISTANCE_S) * 1_000_000
 _WAITING = f"{sync_streams.LAG_S + sync_streams.JUMP_S + sync_streams.DISTANCE_S} seconds"
@@ -54,7 +54,7 @@ def _side(spark: SparkSession, data: Path, name: str) -> DataFrame:
 
 def joined(engine: str, left: DataFrame, right: DataFrame) -> DataFrame:
     """The query of one engine over both streams."""
-    if engine == "tailrace":
+    if engine.startswith("tailrace"):
         out = tailrace.sync_join(
             left,
             right,
@@ -63,6 +63,7 @@ def joined(engine: str, left: DataFrame, right: DataFrame) -> DataFrame:
             right_time="created",
             window="10 minutes",
             sync_delay=_DELAY,
+            exactly_one=engine == "tailrace-exactly-one",
         )
         return out.withColumnRenamed("created_right", "matched")
     # Spark's own needs a watermark on both sides, and a bound of the times to give anything up.
@@ -138,6 +139,8 @@ class Decided:
         spurious: rows that came out with a match that they don't have.
         latencies: of each row, the seconds of event time from it to where the slowest right partition was
             when it came out.
+        waits: of each pair, the seconds from the slice that has its later row to the one with which it came
+            out.
     """
 
     due: int
@@ -146,6 +149,7 @@ class Decided:
     lost: int
     spurious: int
     latencies: Any
+    waits: Any
 
 
 def judge(streams: Streams, out: Path) -> Decided:
@@ -171,6 +175,7 @@ def judge(streams: Streams, out: Path) -> Decided:
         lost=int(lost.sum() + streams.matched[missing].sum()),
         spurious=int((with_match & ~streams.matched).sum()),
         latencies=(at - streams.left[key]) / 1_000_000,
+        waits=(batch_of[has] - streams.complete[key[has]]) * streams.slice_s,
     )
 
 
@@ -193,19 +198,20 @@ def _launch(engine: str, data: Path, scratch: Path, cores: int, *more: str) -> d
 
 
 def _check(streams: Streams, engines: Sequence[str], scratch: Path) -> tuple[list[str], bool]:
-    lines = [
-        f"{'engine':24}{'due':>10}{'missing':>9}{'lost':>9}{'spurious':>10}{'twice':>7} latency s: mid, most"
-    ]
+    head = f"{'engine':24}{'due':>10}{'missing':>9}{'lost':>9}{'spurious':>10}{'twice':>7}"
+    lines = [f"{head} latency s: mid, most; a pair's"]
     right = True
     for engine in (e for e in engines if e != "floor"):
         _launch(engine, scratch, scratch / f"check-{engine}", 2, "--checked")
         d = judge(streams, scratch / f"check-{engine}" / "out")
-        times = f"{np.median(d.latencies):.1f}, {d.latencies.max():.1f}"
+        times = f"{np.median(d.latencies):.1f}, {d.latencies.max():.1f}; "
+        times += f"{np.median(d.waits):.1f}, {d.waits.max():.1f}"
         lines.append(f"{engine:24}{d.due:10,}{d.missing:9,}{d.lost:9,}{d.spurious:10,}{d.twice:7,} {times}")
         print(lines[-1], flush=True)
-        if engine == "tailrace":
-            right = d.missing == d.lost == d.spurious == d.twice == 0
+        if engine.startswith("tailrace"):
+            right &= d.missing == d.lost == d.spurious == d.twice == 0
     most = _DELAY_US / 1_000_000 + 2 * streams.slice_s
+    lines.append("a pair's: from the slice that has its later row to the one with which it comes out")
     lines.append(
         f"sync_delay and two micro-batches are {most:.1f} s; the last one lags by {sync_streams.LAG_S} s"
     )

@@ -43,6 +43,8 @@ class Streams:
         slice_s: seconds of arrival that a file has.
         left: event time of each left row, by its id, in microseconds.
         matched: whether a left row has a right row, by its id.
+        complete: the slice with which all rows of an id have been read: its left row, and its right row if it
+            has one.
         slowest: after each slice, how far the slowest right partition has been read, in microseconds.
         rows: of both sides.
     """
@@ -51,6 +53,7 @@ class Streams:
     slice_s: float
     left: Longs
     matched: npt.NDArray[np.bool_]
+    complete: Longs
     slowest: list[int]
     rows: int
 
@@ -84,6 +87,7 @@ def write(root: Path, left_rows: int, slices: int, seconds: float) -> Streams:
     total = -(-(last - _EPOCH_US) // slice_us)
     slowest = []
     latest = np.full(PARTITIONS, np.iinfo(np.int64).min)
+    complete = np.zeros(left_rows, dtype=np.int64)
     sides = {
         "left": _arrivals(rng, ids, left, left_partition, np.zeros_like(left)),
         "right": _arrivals(rng, right_ids, right, right_partition, lag),
@@ -93,10 +97,11 @@ def write(root: Path, left_rows: int, slices: int, seconds: float) -> Streams:
             begin, end = np.searchsorted(arrival, [_EPOCH_US + i * slice_us, _EPOCH_US + (i + 1) * slice_us])
             part = slice(begin, end)
             _write(root / name / f"{i:05d}.parquet", rng, key[part], time[part], partition[part], i)
+            np.maximum.at(complete, key[part][key[part] >= 0], i)
             if name == "right":
                 np.maximum.at(latest, partition[part], time[part])
         slowest.append(int(latest.min()))
-    return Streams(total, slice_us / _S, left, matched, slowest, left_rows + len(right_ids))
+    return Streams(total, slice_us / _S, left, matched, complete, slowest, left_rows + len(right_ids))
 
 
 def _arrivals(

@@ -78,6 +78,7 @@ lazy val jvm = (project in file("jvm"))
     name := "tailrace",
     libraryDependencies ++= Seq(
       "org.apache.spark" %% "spark-sql" % Versions.spark % Provided,
+      "org.apache.spark" %% "spark-connect" % Versions.spark % Provided,
       "org.scalatest" %% "scalatest" % Versions.scalatest % Test,
       "org.scalatestplus" %% "scalacheck-1-18" % Versions.scalacheckTests % Test,
       "org.scalacheck" %% "scalacheck" % Versions.scalacheck % Test

@@ -10,7 +10,8 @@ what a join would hold, and every refusal is a `TailraceError`.
 On the command line, `tailrace doctor` says what an installation lacks and `tailrace demo` shows it at work.
 """
 
-from tailrace import _failures
+import importlib.util
+
 from tailrace._jar import jar_path
 from tailrace._session import configure
 from tailrace._version import __version__
@@ -49,7 +50,11 @@ from tailrace.sync import sync_join
 from tailrace.watermark import accurate_watermark, stamp_watermark, stamped_watermark
 from tailrace.windows import window_report, write_windows
 
-_failures.install()
+# A client of Spark Connect may have no py4j.
+if importlib.util.find_spec("py4j"):
+    from tailrace import _jvm_failures
+
+    _jvm_failures.install()
 
 __all__ = [
     "Attribution",

@@ -16,12 +16,10 @@ from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 
-from pyspark.sql import Column
-from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col, lit
 
-from tailrace import _jvm
-from tailrace.errors import TailraceSessionError
+from tailrace import _calls
 
 # Of Spark's longest whole number, and of its longest decimal.
 _LONG_BITS = 64
@@ -29,8 +27,6 @@ _DECIMAL_DIGITS = 38
 _LITERALS = (bool, int, float, str, bytes, bytearray, Decimal, date, time, timedelta, Column)
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from tailrace.options import ColumnOrName, Duration, Key, Share
 
 
@@ -209,7 +205,7 @@ class Columns:
         if isinstance(value, str):
             return value
         if isinstance(value, Column):
-            return _jvm.column_name(self.call, argument, self.frame, value)
+            return _calls.column_name(self.call, argument, self.frame, value)
         raise TypeError(f"`{argument}` is the name of a column or a Column, not {type(value).__name__}.")
 
     def names(self, values: ColumnOrName | Sequence[ColumnOrName], argument: str) -> list[str]:
@@ -238,7 +234,7 @@ def keys(on: ColumnOrName | Sequence[Key], left: Columns, right: Columns) -> tup
         raise TypeError(f"`on` is a list of columns, or of (left, right) pairs, not {type(on).__name__}.")
     pairs = [_pair(key) for key in ([on] if isinstance(on, str | Column) else on)]
     for column in itertools.chain(*pairs):
-        if isinstance(column, Column) and _jvm.is_condition(column):
+        if isinstance(column, Column) and _calls.is_condition(column):
             raise TypeError(
                 f"`on` takes columns, or (left, right) pairs of columns, and no conditions such as {column}: "
                 'write on=[("user_id", "user_id")].'
@@ -253,20 +249,20 @@ def kind(value: object, expected: type, argument: str) -> None:
 
 
 def frame(value: object, argument: str) -> None:
-    """Checks that a value is a DataFrame of a classic session.
+    """TypeError unless a value is a DataFrame."""
+    if not isinstance(value, DataFrame):
+        raise TypeError(f"`{argument}` is a pyspark.sql.DataFrame, not {type(value).__name__}.")
 
-    Raises:
-        TailraceSessionError: it is a DataFrame of a Spark Connect session.
-        TypeError: it is no DataFrame.
-    """
-    if isinstance(value, ClassicDataFrame):
-        return
-    if type(value).__module__.startswith("pyspark.sql.connect"):
-        raise TailraceSessionError(
-            f"`{argument}` is a DataFrame of a Spark Connect session, over which Tailrace doesn't run: "
-            "build a classic session with tailrace.configure(SparkSession.builder.master(...)).getOrCreate()."
-        )
-    raise TypeError(f"`{argument}` is a pyspark.sql.DataFrame, not {type(value).__name__}.")
+
+def session(value: object, argument: str = "spark") -> None:
+    """TypeError unless a value is a session: PySpark has a class for each kind of them."""
+    if not is_session(value):
+        raise TypeError(f"`{argument}` is a SparkSession, not {type(value).__name__}.")
+
+
+def is_session(value: object) -> bool:
+    """Whether a value is a session, a classic one or one of Spark Connect."""
+    return any(kind.__name__ == "SparkSession" for kind in type(value).__mro__)
 
 
 def _several(values: object, argument: str) -> list[Any]:

@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tailrace import _convert, _jvm
+from tailrace import _calls, _convert
 from tailrace._example_parts import Features, Label, Sample, start
 from tailrace.errors import TailraceJoinError
 
@@ -36,7 +36,7 @@ def planned(of: Examples, *, streaming: bool) -> DataFrame:
         if frame.isStreaming != streaming:
             raise TailraceJoinError(_WRONG_KIND[streaming].format(name))
     sample = of._sample or Sample({}, {})
-    return _jvm.plan(
+    return _calls.plan(
         "examples",
         of._impressions,
         [one.frame for one in of._labels],

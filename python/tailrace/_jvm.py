@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyspark
-from py4j.java_collections import ListConverter, MapConverter
+from py4j.java_collections import JavaList, ListConverter, MapConverter
 from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
@@ -28,12 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 # All that a call of Spark's can end with: pyspark's own exceptions, and py4j's for what pyspark doesn't
 # translate.
 SPARK_ERRORS = (PySparkException, Py4JError)
-_CONDITIONS = ("=", "<=>", "<", "<=", ">", ">=", "and", "or", "not", "!")
 _ENTRY = "io.tailrace.api.PythonApi"
 
 # The gateways (one a JVM) whose versions have been compared. Weak: a test process goes through several.
@@ -95,66 +93,9 @@ def plan(method: str, of: DataFrame | SparkSession, *arguments: object) -> DataF
     return ClassicDataFrame(_ask(method, of, *arguments), _session(of))
 
 
-def rescaled(session: SparkSession, *arguments: object) -> str:
-    """Calls `PythonApi.rescale`, as `plan` calls it. Returns its report as JSON."""
-    report: str = _ask("rescale", session, *arguments)
-    return report
-
-
-def erased(session: SparkSession, *arguments: object) -> str:
-    """Calls `PythonApi.erase`, as `plan` calls it. Returns its report as JSON."""
-    report: str = _ask("erase", session, *arguments)
-    return report
-
-
-def exported(session: SparkSession, *arguments: object) -> str:
-    """Calls `PythonApi.exportState`, as `plan` calls it. Returns its report as JSON."""
-    report: str = _ask("exportState", session, *arguments)
-    return report
-
-
-def imported(method: str, of: DataFrame | SparkSession, *arguments: object) -> tuple[int, int, int]:
-    """Calls an import of `PythonApi`. Returns its batch, and the numbers of left and right rows."""
-    report = _ask(method, of, *arguments)
-    return report.batch(), report.left(), report.right()
-
-
-def microseconds(session: SparkSession, call: str, argument: str, text: str, least: int = 0) -> int:
-    """A duration in microseconds; TailraceError if it can't be read, or is shorter than `least`."""
-    micros: int = _ask("microseconds", session, call, argument, text, str(least))
-    return micros
-
-
-def check_time(frame: DataFrame, call: str, argument: str, name: str) -> None:
-    """TailraceError unless a column is there and is a timestamp."""
-    _ask("checkTime", frame, call, argument, name)
-
-
-def check_column(frame: DataFrame, call: str, argument: str, name: str) -> None:
-    """TailraceError unless a column is there."""
-    _ask("checkColumn", frame, call, argument, name)
-
-
-def holds_groups(frame: DataFrame, call: str, label: str, times: Sequence[str]) -> bool:
-    """Whether a column of labels holds groups; TailraceError if it holds no labels with these times."""
-    groups: bool = _ask("holdsGroups", frame, call, label, times)
-    return groups
-
-
-def sampled_state(left: DataFrame, right: DataFrame, *arguments: object) -> list[tuple[int, int, int]]:
-    """Calls `PythonApi.sampledState`. Returns rows, bytes, and bytes of a file, of left and of right rows."""
-    found = [int(number) for number in _ask("sampledState", left, right, *arguments)]
-    return [(found[0], found[1], found[2]), (found[3], found[4], found[5])]
-
-
-def test_streams(session: SparkSession, start_ms: int) -> object:
-    """Calls `PythonApi.testStreams`. Its methods are called by `invoke`."""
-    return _ask("testStreams", session, str(start_ms))
-
-
-def checkpoint_faults(session: SparkSession) -> object:
-    """Calls `PythonApi.checkpointFaults`."""
-    return _ask("checkpointFaults", session)
+def ask(method: str, of: DataFrame | SparkSession, *arguments: object) -> Any:
+    """What a method gives that plans no DataFrame; likewise."""
+    return _python(_ask(method, of, *arguments))
 
 
 def invoke(target: object, method: str, *arguments: object) -> Any:
@@ -165,15 +106,6 @@ def invoke(target: object, method: str, *arguments: object) -> Any:
 def frames(session: SparkSession, target: object, method: str, *arguments: object) -> list[DataFrame]:
     """Calls a method of an object of the JVM that gives DataFrames."""
     return [ClassicDataFrame(frame, session) for frame in invoke(target, method, *arguments)]
-
-
-def writer(frame: DataFrame, *arguments: object) -> DataStreamWriter:
-    """Plans the landing of windows on the JVM: `PythonApi.writeWindows`, as `plan` calls it."""
-    planned = _ask("writeWindows", frame, *arguments)
-    # PySpark makes a writer of the DataFrame only; this one writes to Tailrace's sink.
-    writer = frame.writeStream
-    writer._jwrite = planned
-    return writer
 
 
 def recursion(frame: DataFrame, op: Callable[[DataFrame], DataFrame], *arguments: object) -> DataFrame:
@@ -201,10 +133,10 @@ def column_name(call: str, argument: str, frame: DataFrame, column: Column) -> s
     return name
 
 
-def is_condition(column: Column) -> bool:
-    """Whether a column is a comparison, or such put together: `left["id"] == right["id"]`."""
+def function(column: Column) -> str | None:
+    """The name of the function whose result a column is; None if it is no such column."""
     node = _java(column).node()
-    return node.getClass().getSimpleName() == "UnresolvedFunction" and node.functionName() in _CONDITIONS
+    return node.functionName() if node.getClass().getSimpleName() == "UnresolvedFunction" else None
 
 
 def missing_jar() -> str:
@@ -266,6 +198,11 @@ def _java(value: object) -> Any:
             return ListConverter().convert([_java(v) for v in value], gateway._gateway_client)
         case _:
             raise TypeError(f"no argument of the JVM: {type(value).__name__}")
+
+
+def _python(value: Any) -> Any:
+    """A value of the JVM's as JSON would have it."""
+    return [_python(one) for one in value] if isinstance(value, JavaList) else value
 
 
 def _call(method: Callable[..., Any], *arguments: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
-from tailrace import _convert, _jvm
+from tailrace import _calls, _convert
 from tailrace._occupancy import Cell, Clock
 from tailrace.errors import TailraceJoinError
 from tailrace.join import join
@@ -60,7 +60,7 @@ class LandedSide:
             raise TailraceJoinError(
                 f"`{side}` is a stream. It has to be a batch DataFrame: rows that have been landed."
             )
-        _jvm.check_time(frame, CALL, f"{side}_time", time)
+        _calls.check_time(frame, CALL, f"{side}_time", time)
         moment, keys = _convert.named(time), [_convert.named(key) for key in on]
         rows = frame.where(moment.isNotNull())
         if side == "right":
@@ -99,7 +99,7 @@ class LandedSide:
 
 
 def _arrived(side: str, frame: DataFrame, arrival: str, micros: Column) -> Column:
-    _jvm.check_column(frame, CALL, f"{side}_arrival", arrival)
+    _calls.check_column(frame, CALL, f"{side}_arrival", arrival)
     column = _convert.named(arrival)
     kind = frame.select(column).schema[0].dataType.typeName()
     if kind == "timestamp":

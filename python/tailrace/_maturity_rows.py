@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
-from tailrace import _convert, _jvm, _sketches
+from tailrace import _calls, _convert, _sketches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ class MaturingLabel:
     ) -> MaturingLabel:
         times = [_convert.text(field, "labels"), *([] if arrival is None else [arrival])]
         column = _convert.named(name)
-        many = _jvm.holds_groups(frame, call, name, times)
+        many = _calls.holds_groups(frame, call, name, times)
         flag = f"{name}_truncated"
         return MaturingLabel(
             name,

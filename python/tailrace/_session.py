@@ -6,13 +6,17 @@ import os
 
 from pyspark.sql import SparkSession, is_remote
 
-from tailrace import _jvm, _rocksdb_memory
+from tailrace import _rocksdb_memory
 from tailrace._jar import jar_path
 from tailrace._user_settings import launch_settings
 from tailrace.errors import TailraceSessionError
 
 EXTENSION = "io.tailrace.TailraceExtensions"
 
+# Of a Spark Connect server.
+RELATIONS = "io.tailrace.connect.TailraceRelations"
+
+_RELATIONS = "spark.connect.extensions.relation.classes"
 _JARS = "spark.jars"
 _EXTENSIONS = "spark.sql.extensions"
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
@@ -46,7 +50,10 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
             fit.
         TypeError: `builder` isn't a session builder.
     """
-    _refuse_connect(builder)
+    remote = _remote(builder)
+    if remote is not None and not remote.startswith("local"):
+        # The server has been started with all that Tailrace needs, or the first call says that it lacks it.
+        return builder
     if not isinstance(builder, SparkSession.Builder):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"`builder` is SparkSession.builder, not {type(builder).__name__}.")
     jar = str(jar_path())
@@ -54,6 +61,8 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     known = {**_settings_outside(jar), **{name: str(value) for name, value in given.items()}}
     builder.config(_JARS, _with_jar(known.get(_JARS, ""), jar))
     builder.config(_EXTENSIONS, _appended(known.get(_EXTENSIONS, ""), EXTENSION))
+    if remote is not None:
+        builder.config(_RELATIONS, _appended(known.get(_RELATIONS, ""), RELATIONS))
     if not known.get(_FILE_MANAGER):
         builder.config(_FILE_MANAGER, _FILE_MANAGER_CLASS)
     for name, value in _rocksdb_memory.bounds(known).items():
@@ -61,8 +70,16 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     return builder
 
 
+def server_settings() -> dict[str, str]:
+    """The settings, besides the jar, that a Spark Connect server needs for Tailrace."""
+    return {_EXTENSIONS: EXTENSION, _RELATIONS: RELATIONS, _FILE_MANAGER: _FILE_MANAGER_CLASS}
+
+
 def _settings_outside(jar: str) -> dict[str, str]:
     """The user's settings outside the builder; refuses a JVM that can't be brought to run Tailrace."""
+    # A client of Spark Connect may have no py4j.
+    from tailrace import _jvm
+
     if _jvm.attached():
         if not _jvm.has_jar():
             raise TailraceSessionError(_jvm.missing_jar())
@@ -82,20 +99,19 @@ def _settings_outside(jar: str) -> dict[str, str]:
     return launch.merged()
 
 
-def _refuse_connect(builder: object) -> None:
+def _remote(builder: object) -> str | None:
+    """The address of the Spark Connect server that a builder makes a session of; None: a classic session.
+
+    "local[2]" and the like: pyspark starts a server with the builder's settings in this process.
+    """
     options = getattr(builder, "_options", {})
+    address = options.get("spark.remote", os.environ.get("SPARK_REMOTE"))
+    if address is not None:
+        return str(address)
     mode = str(options.get("spark.api.mode", os.environ.get("SPARK_API_MODE", ""))).lower()
-    if (
-        is_remote()
-        or type(builder).__module__.startswith("pyspark.sql.connect")
-        or "spark.remote" in options
-        or "SPARK_REMOTE" in os.environ
-        or mode == "connect"
-    ):
-        raise TailraceSessionError(
-            "Tailrace doesn't run over Spark Connect: build a classic session, with .master(...) instead of "
-            ".remote(...), and without SPARK_REMOTE and spark.api.mode=connect."
-        )
+    if mode == "connect":
+        return str(options.get("spark.master", os.environ.get("MASTER", "local")))
+    return "sc://" if is_remote() else None
 
 
 def _with_jar(jars: str, jar: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailrace import _convert, _jvm
+from tailrace import _calls, _convert
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +47,7 @@ def as_of(
         left: the left DataFrame, for instance the impressions. A stream needs a watermark on `left_time`.
         right: the right DataFrame, for instance the profiles, a row for each update. A stream needs a
             watermark on `right_time`. Both sides are streams, or both are batch DataFrames, of the same
-            classic session.
+            session.
         on: the key columns, one or more: columns that both sides have, or pairs (left, right), as in
             `tailrace.join`. The types are the same on both sides, or two numeric types of which one has all
             values of the other, which are compared in the wider one.
@@ -82,8 +82,8 @@ def as_of(
         TailraceJoinError: the join can't be planned: a stream without a watermark on its time column, a
             stream beside a batch DataFrame, a column that is unknown, ambiguous, of a wrong type or exists
             already, a duration that is negative or can't be read. `condition` says which.
-        TailraceSessionError: the session lacks the jar or the extension, or it is a
-            Spark Connect session. `tailrace.configure` makes one that fits.
+        TailraceSessionError: the session, or the Spark Connect server, lacks the jar or a setting.
+            `tailrace.configure` makes one that fits.
         TailraceVersionError: wheel, jar, Spark, Scala and Java don't fit together.
         TypeError: an argument has a wrong Python type.
 
@@ -101,4 +101,4 @@ def as_of(
         | _convert.durations(delay=delay)
         | _convert.durations(**_convert.given(max_age=max_age, close_after=close_after))
     )
-    return _jvm.plan("asOf", left, right, on_left, on_right, options)
+    return _calls.plan("asOf", left, right, on_left, on_right, options)

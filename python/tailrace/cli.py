@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tailrace import state_command, why_command
 from tailrace._argument_types import add_settings, positive
 from tailrace._jar import jar_path
+from tailrace._session import server_settings
 from tailrace._version import __version__
 from tailrace.demo import command as demo_command
 from tailrace.errors import TailraceError
@@ -157,6 +158,13 @@ def command_line() -> argparse.ArgumentParser:
         "jar", help='print the path of the jar, for spark-submit --jars "$(tailrace jar)"'
     )
     jar.set_defaults(run=_jar)
+
+    connect = commands.add_parser(
+        "connect-conf",
+        help="print the arguments that a Spark Connect server needs: start-connect-server.sh "
+        "$(tailrace connect-conf)",
+    )
+    connect.set_defaults(run=_connect_conf)
     return parser
 
 
@@ -275,4 +283,11 @@ def _watermarks(parsed: argparse.Namespace) -> int:
 
 def _jar(_: argparse.Namespace) -> int:
     print(jar_path())
+    return 0
+
+
+def _connect_conf(_: argparse.Namespace) -> int:
+    print(f"--jars {jar_path()}")
+    for name, value in server_settings().items():
+        print(f"--conf {name}={value}")
     return 0

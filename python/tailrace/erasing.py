@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace import _convert, _jvm
+from tailrace import _calls, _convert
 
 if TYPE_CHECKING:
     import os
@@ -110,7 +110,7 @@ def erase(
         AnalysisException: Spark doesn't understand the condition.
         TailraceSessionError: the session lacks the jar or the extension.
     """
-    _convert.kind(spark, SparkSession, "spark")
+    _convert.session(spark)
     path = _convert.path(checkpoint, "checkpoint")
     condition = None if where is None else _convert.text(where, "where")
     if subjects is not None:
@@ -121,7 +121,7 @@ def erase(
         for name, chosen in (("only_tailrace", only_tailrace), ("dry_run", dry_run))
         if _convert.flag(chosen, name)
     }
-    told = json.loads(_jvm.erased(spark, path, condition, subjects, numbers, options))
+    told = json.loads(_calls.erased(spark, path, condition, subjects, numbers, options))
     return Erased(
         checkpoint=told["checkpoint"],
         version=told["version"],

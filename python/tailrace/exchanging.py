@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace import _convert, _jvm
+from tailrace import _calls, _convert
 
 if TYPE_CHECKING:
     import os
@@ -109,9 +109,9 @@ def export_state(
             the directory is there already or can't be written. `condition` says which.
         TailraceSessionError: the session lacks the jar or the extension.
     """
-    _convert.kind(spark, SparkSession, "spark")
+    _convert.session(spark)
     told = json.loads(
-        _jvm.exported(
+        _calls.exported(
             spark, _convert.path(checkpoint, "checkpoint"), _convert.path(to, "to"), _convert.dry_run(dry_run)
         )
     )
@@ -200,14 +200,14 @@ def import_state(
     path = _convert.path(checkpoint, "checkpoint")
     directory = None if export is None else _convert.path(export, "export")
     options = _convert.dry_run(dry_run)
-    if isinstance(query, SparkSession):
+    if _convert.is_session(query):
         if (
             directory is None
             or any(value is not None for value in (left, right, watermark, batch))
             or offsets
         ):
             raise TypeError("`import_state` of a session takes `export` alone; others need the query.")
-        return Imported(path, dry_run, *_jvm.imported("importExport", query, path, directory, options))
+        return Imported(path, dry_run, *_calls.imported("importExport", query, path, directory, options))
     _convert.kind(query, DataFrame, "query")
     if (directory is None) == (left is None) or (left is None) != (right is None):
         raise TypeError("`import_state` takes `left` and `right`, or `export`.")
@@ -219,7 +219,7 @@ def import_state(
     if batch is not None:
         options["batch"] = _convert.count(batch, "batch")
     lines = _convert.names(offsets, "offsets")
-    made = _jvm.imported("importState", query, path, directory, left, right, lines, options)
+    made = _calls.imported("importState", query, path, directory, left, right, lines, options)
     return Imported(path, dry_run, *made)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailrace import _convert, _jvm
+from tailrace import _calls, _convert
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ def join(
     Args:
         left: the left DataFrame, for instance the impressions. A stream needs a watermark on `left_time`.
         right: the right DataFrame, for instance the engagements. A stream needs a watermark on `right_time`.
-            Both sides are streams, or both are batch DataFrames, of the same classic session.
+            Both sides are streams, or both are batch DataFrames, of the same session.
         on: the key columns, one or more: columns that both sides have, or pairs (left, right). A column is
             given by name or as a Column such as left["user_id"]. Any orderable type is allowed, nested
             structs too, but no strings with a collation. The types are the same on both sides, or two
@@ -159,8 +159,8 @@ def join(
             stream joined with a batch DataFrame, a column that is unknown, ambiguous, of a wrong type or
             exists already, a duration that is negative or can't be read, options that don't go together.
             `condition` says which.
-        TailraceSessionError: the session lacks the jar or the extension, or it is a
-            Spark Connect session. `tailrace.configure` makes one that fits.
+        TailraceSessionError: the session, or the Spark Connect server, lacks the jar or a setting.
+            `tailrace.configure` makes one that fits.
         TailraceVersionError: wheel, jar, Spark, Scala and Java don't fit together.
         TypeError: an argument has a wrong Python type.
 
@@ -188,4 +188,4 @@ def join(
     ends = [] if horizons is None else _convert.several_durations(horizons, "horizons")
     if horizons is not None and not ends:
         raise TypeError('`horizons` is an empty list: give durations such as "10 minutes", or leave it out.')
-    return _jvm.plan("join", left, right, on_left, on_right, keys, ends, options)
+    return _calls.plan("join", left, right, on_left, on_right, keys, ends, options)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
-from tailrace import _convert, _jvm, _sketches
+from tailrace import _calls, _convert, _sketches
 from tailrace._maturity_rows import (
     COUNTED,
     MaturingLabel,
@@ -104,15 +104,15 @@ def label_maturity(
         TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type.
     """
-    _convert.kind(spark, SparkSession, "spark")
+    _convert.session(spark)
     if not isinstance(examples, DataFrame):
         examples = spark.read.parquet(_convert.path(examples, "examples"))
     _convert.frame(frame := examples, "examples")
     name = _convert.Columns(_CALL, frame).name(time, "time")
-    _jvm.check_time(frame, _CALL, "time", name)
+    _calls.check_time(frame, _CALL, "time", name)
     own = _ordered(spark, _CALL, horizons_of(frame) if has_versions(frame) else [])
     told = _Told.of(spark, _CALL, horizons or own, quantiles)
-    length = _jvm.microseconds(spark, _CALL, "window", _convert.duration(window, "window"), 1)
+    length = _calls.microseconds(spark, _CALL, "window", _convert.duration(window, "window"), 1)
     _check(labels, arrival=arrival or {}, positive=positive or {})
     made = [
         MaturingLabel.of(_CALL, frame, label, field, (arrival or {}).get(label), (positive or {}).get(label))
@@ -151,14 +151,14 @@ def merge_maturity(
     """
     _convert.frame(reports, "reports")
     spark = reports.sparkSession
-    _jvm.check_time(reports, _MERGE, "reports", "window_start")
+    _calls.check_time(reports, _MERGE, "reports", "window_start")
     # Reports of an earlier release have none.
     known = "versions" in reports.columns
     own = _ordered(spark, _MERGE, horizons_of(reports.select(F.inline("versions"))) if known else [])
     told = _Told.of(spark, _MERGE, horizons or own, quantiles)
     keys = [F.col("label")]
     if window is not None:
-        length = _jvm.microseconds(spark, _MERGE, "window", _convert.duration(window, "window"), 1)
+        length = _calls.microseconds(spark, _MERGE, "window", _convert.duration(window, "window"), 1)
         keys += window_of(F.col("window_start"), length)
     ends = [F.min("window_start").alias("window_start"), F.max("window_end").alias("window_end")]
     return told.of_sums(
@@ -186,7 +186,7 @@ class _Told:
     @staticmethod
     def of(spark: SparkSession, call: str, horizons: Sequence[Duration], quantiles: Sequence[float]) -> _Told:
         micros = [
-            _jvm.microseconds(spark, call, "horizons", h)
+            _calls.microseconds(spark, call, "horizons", h)
             for h in _convert.several_durations(horizons, "horizons")
         ]
         return _Told(micros, _sketches.ranks(quantiles, "quantiles"))
@@ -217,7 +217,7 @@ class _Told:
 
 def _ordered(spark: SparkSession, call: str, horizons: Sequence[str]) -> list[str]:
     """Horizons as rows have them, the shortest first."""
-    return sorted(horizons, key=lambda one: _jvm.microseconds(spark, call, "horizon", one))
+    return sorted(horizons, key=lambda one: _calls.microseconds(spark, call, "horizon", one))
 
 
 def _check(labels: Mapping[str, str], **of_some: Mapping[str, object]) -> None:

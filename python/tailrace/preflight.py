@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
-from tailrace import _convert, _jvm, _sketches
+from tailrace import _calls, _convert, _sketches
 from tailrace._landed import CALL, COUNTS, LandedSide, counted
 from tailrace._occupancy import Bytes, Clock, Held, Shape, held
 from tailrace.errors import TailraceJoinError
@@ -190,7 +190,7 @@ class _Asked:
 
 
 def _micros(spark: SparkSession, argument: str, value: Duration, least: int = 0) -> int:
-    return _jvm.microseconds(spark, CALL, argument, _convert.duration(value, argument), least)
+    return _calls.microseconds(spark, CALL, argument, _convert.duration(value, argument), least)
 
 
 def _several(spark: SparkSession, **named: Sequence[Duration]) -> list[int]:
@@ -209,7 +209,7 @@ def _release(spark: SparkSession, value: Duration | None) -> int | None:
 def _sizes(
     left: DataFrame, right: DataFrame, on_left: list[str], on_right: list[str], options: Mapping[str, str]
 ) -> dict[str, Bytes]:
-    measured = _jvm.sampled_state(left.limit(_SAMPLE), right.limit(_SAMPLE), on_left, on_right, options)
+    measured = _calls.sampled_state(left.limit(_SAMPLE), right.limit(_SAMPLE), on_left, on_right, options)
     return {
         side: Bytes(stored / max(1, rows), file / max(1, rows))
         for side, (rows, stored, file) in zip(("left", "right"), measured, strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailrace import _convert, _jvm
+from tailrace import _calls, _convert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -138,4 +138,4 @@ def recursively(
         _convert.frame(result, "result of op")
         return result
 
-    return _jvm.recursion(frame, checked, path, options)
+    return _calls.recursion(frame, checked, path, options)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
-from tailrace import _convert, _jvm
+from tailrace import _calls, _convert
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,7 +113,7 @@ def filter_replays(
         | _convert.durations(**_convert.given(forget_after=forget_after))
         | columns.named(**_convert.given(event_time=event_time))
     )
-    return _jvm.plan("filterReplays", frame, metadata, columns.names(order, "order"), options)
+    return _calls.plan("filterReplays", frame, metadata, columns.names(order, "order"), options)
 
 
 def producer_id(

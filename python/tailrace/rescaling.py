@@ -6,12 +6,12 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
-
-from tailrace import _convert, _jvm
+from tailrace import _calls, _convert
 
 if TYPE_CHECKING:
     import os
+
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True)
@@ -94,12 +94,12 @@ def rescale(
         TailraceError: `partitions` isn't 1 or more.
         TailraceSessionError: the session lacks the jar or the extension.
     """
-    _convert.kind(spark, SparkSession, "spark")
+    _convert.session(spark)
     number = _convert.count(partitions, "partitions")
     options = _convert.dry_run(dry_run)
     if to is not None:
         options["to"] = _convert.path(to, "to")
-    told = json.loads(_jvm.rescaled(spark, _convert.path(checkpoint, "checkpoint"), number, options))
+    told = json.loads(_calls.rescaled(spark, _convert.path(checkpoint, "checkpoint"), number, options))
     return Rescaled(
         before=told["before"],
         after=told["after"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailrace import _convert, _jvm
+from tailrace import _calls, _convert
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +71,7 @@ def sync_join(
 
     Args:
         left: a stream of the rows that are made first, for instance bids.
-        right: a stream of the same classic session, for instance impressions.
+        right: a stream of the same session, for instance impressions.
         on: the key columns: columns that both sides have, or pairs (left, right). A column is given by name
             or as a Column such as left["bid_id"]. Any orderable type is allowed but strings with a collation.
             The types are the same on both sides, or two integer or decimal types, or float and double, which
@@ -140,8 +140,8 @@ def sync_join(
         TailraceJoinError: the join can't be planned: a batch DataFrame, a column that is unknown, ambiguous,
             of a wrong type or exists already, a duration that is negative or can't be read, options that
             don't go together. `condition` says which.
-        TailraceSessionError: the session lacks the jar or the extension, or it is a
-            Spark Connect session. `tailrace.configure` makes one that fits.
+        TailraceSessionError: the session, or the Spark Connect server, lacks the jar or a setting.
+            `tailrace.configure` makes one that fits.
         TailraceVersionError: wheel, jar, Spark, Scala and Java don't fit together.
         TypeError: an argument has a wrong Python type.
 
@@ -166,4 +166,4 @@ def sync_join(
     )
     left_origin = lefts.names(() if left_partition is None else left_partition, "left_partition")
     right_origin = rights.names(() if right_partition is None else right_partition, "right_partition")
-    return _jvm.plan("syncJoin", left, right, on_left, on_right, left_origin, right_origin, options)
+    return _calls.plan("syncJoin", left, right, on_left, on_right, left_origin, right_origin, options)

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 from pyspark.sql.types import ArrayType
 
-from tailrace import _convert, _jvm
+from tailrace import _calls, _convert
 from tailrace.errors import TailraceWatermarkError
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def accurate_watermark(
     roster = None if hosts is None else _roster(hosts, frame.sparkSession)
     columns = _convert.Columns("tailrace.accurate_watermark", frame)
     time, origin = columns.name(event_time, "event_time"), columns.name(host, "host")
-    return _jvm.plan("accurateWatermark", frame, time, origin, roster, options)
+    return _calls.plan("accurateWatermark", frame, time, origin, roster, options)
 
 
 def stamp_watermark(frame: DataFrame, *, into: str = "watermark", headers: bool = False) -> DataFrame:
@@ -153,7 +153,7 @@ def stamp_watermark(frame: DataFrame, *, into: str = "watermark", headers: bool 
     """
     _convert.frame(frame, "frame")
     _convert.kind(headers, bool, "headers")
-    stamped = _jvm.plan("stampWatermark", frame, _convert.text(into, "into"))
+    stamped = _calls.plan("stampWatermark", frame, _convert.text(into, "into"))
     if not headers:
         return stamped
     header = F.array(F.struct(F.lit(into).alias("key"), F.col(into).alias("value")))
@@ -226,10 +226,10 @@ def stamped_watermark(
     time, stamps = columns.name(event_time, "event_time"), columns.name(stamp, "stamp")
     origin = columns.names(partition, "partition")
     if stamps not in frame.columns or not isinstance(frame.schema[stamps].dataType, ArrayType):
-        return _jvm.plan("stampedWatermark", frame, time, stamps, origin, roster, options)
+        return _calls.plan("stampedWatermark", frame, time, stamps, origin, roster, options)
     last = F.expr(f"try_element_at(filter(`{stamps}`, h -> h.key = '{_HEADER}'), -1).value")
     taken = frame.withColumn(_STAMP, last)
-    return _jvm.plan("stampedWatermark", taken, time, _STAMP, origin, roster, options).drop(_STAMP)
+    return _calls.plan("stampedWatermark", taken, time, _STAMP, origin, roster, options).drop(_STAMP)
 
 
 def _options(completeness: Share, delay: Duration, limits: dict[str, Duration]) -> dict[str, str]:

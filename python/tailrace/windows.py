@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
-
-from tailrace import _convert, _jvm
+from tailrace import _calls, _convert
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from tailrace.options import ColumnOrName, Duration
@@ -104,7 +102,9 @@ def write_windows(
     )
     named = None if upstreams is None else _convert.names(upstreams, "upstreams")
     time = _convert.Columns("tailrace.write_windows", frame).name(event_time, "event_time")
-    return _jvm.writer(frame, _convert.path(path, "path"), time, named, options)
+    folder = _convert.path(path, "path")
+    landed = _calls.plan("landedWindows", frame, folder, time, named, options)
+    return landed.writeStream.format("tailrace-windows").option("tailrace.windows", folder)
 
 
 def window_report(spark: SparkSession, path: str | os.PathLike[str]) -> DataFrame:
@@ -133,5 +133,5 @@ def window_report(spark: SparkSession, path: str | os.PathLike[str]) -> DataFram
         TailraceWatermarkError: there is no such folder.
         TailraceSessionError: the session lacks the jar or the extension.
     """
-    _convert.kind(spark, SparkSession, "spark")
-    return _jvm.plan("windowReport", spark, _convert.path(path, "path"))
+    _convert.session(spark)
+    return _calls.plan("windowReport", spark, _convert.path(path, "path"))

@@ -12,14 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 import class_archive
 import local_spark
 import tailrace
 from browsers import run_browser
+from connect_server import ConnectServer
 from jvm_suites import JvmSuites
 from tailrace import _jar, _jvm
 from tailrace.testing import StreamTest
+from tailrace.testing.plugin import SETTINGS
 from trees import Trees
 from watermark_ledgers import Ledgers
 
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
-    from pyspark.sql import SparkSession
     from selenium.webdriver import Chrome
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
@@ -109,9 +111,19 @@ def spark() -> Iterator[SparkSession]:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     # Python's workers are to have what the tests have, not what the first python3 of the PATH has.
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = local_spark.start("2g")
-    yield session
-    session.stop()
+    if os.environ.get("TAILRACE_MODE") == "connect":
+        with tempfile.TemporaryDirectory() as logs:
+            server = ConnectServer(Path(logs, "server.log"), {**SETTINGS, "spark.driver.memory": "2g"})
+            try:
+                session = SparkSession.builder.remote(server.address).getOrCreate()
+                yield session
+                session.stop()
+            finally:
+                server.stop()
+    else:
+        session = local_spark.start("2g")
+        yield session
+        session.stop()
 
 
 @pytest.fixture

@@ -5,13 +5,14 @@ from decimal import Decimal
 from itertools import repeat
 from types import SimpleNamespace
 from typing import Any, TypeAlias, cast
+from unittest.mock import MagicMock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import tailrace
-from tailrace import _convert, _jvm
+from tailrace import _calls, _convert
 from tailrace.kafka import _records
 
 # A caller without a type checker may pass these.
@@ -114,21 +115,21 @@ def test_one_name_alone_isnt_taken_for_its_letters(monkeypatch: pytest.MonkeyPat
     """Else a sink waits for the operators "s", "o", "u", ... for ever, and says nothing."""
     given: dict[str, Any] = {}
 
-    def plan(method: str, _frame: object, *arguments: object) -> None:
+    def plan(method: str, _frame: object, *arguments: object) -> MagicMock:
         given[method] = arguments
+        return MagicMock()
 
     monkeypatch.setattr(_convert, "frame", lambda *_: None)
-    monkeypatch.setattr(_jvm, "writer", lambda _frame, *arguments: plan("writeWindows", _frame, *arguments))
-    monkeypatch.setattr(_jvm, "plan", plan)
+    monkeypatch.setattr(_calls, "plan", plan)
     frame: Any = SimpleNamespace(columns=[])
     tailrace.write_windows(frame, "/data", "ts", upstreams="source")
-    assert given["writeWindows"][2] == ["source"]
+    assert given["landedWindows"][2] == ["source"]
     tailrace.stamped_watermark(frame, "ts", partition="shard", partitions="t-0")
     assert given["stampedWatermark"][2:4] == (["shard"], ["t-0"])
     tailrace.filter_replays(frame, order="offset")
     assert given["filterReplays"][1] == ["offset"]
     tailrace.write_windows(frame, "/data", "ts")
-    assert given["writeWindows"][2] is None
+    assert given["landedWindows"][2] is None
     tailrace.stamped_watermark(frame, "ts", partitions=["t-0", "t-1"])
     assert given["stampedWatermark"][2:4] == (["topic", "partition"], ["t-0", "t-1"])
 

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
 import tailrace
-from tailrace import TailraceError, TailraceJoinError, TailraceRecursionError, _failures
+from tailrace import TailraceError, TailraceJoinError, TailraceRecursionError, _jvm_failures
 from trees import Trees
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def test_a_query_that_goes_on_has_no_exception(spark: SparkSession) -> None:
 
 def test_installed_twice_is_installed_once() -> None:
     convert, exception = captured.convert_exception, StreamingQuery.exception
-    _failures.install()
+    _jvm_failures.install()
     assert captured.convert_exception is convert
     assert StreamingQuery.exception is exception
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import tailrace
 from tailrace import TailraceSessionError, _rocksdb_memory
-from tailrace._session import EXTENSION
+from tailrace._session import EXTENSION, RELATIONS
 
 PROVIDER_KEY = "spark.sql.streaming.stateStore.providerClass"
 FILE_MANAGER_KEY = "spark.sql.streaming.checkpointFileManagerClass"
@@ -128,21 +128,22 @@ class TestBuilder:
         assert found["spark.jars"] == jars
         assert found["spark.sql.extensions"] == f"org.example.E,{EXTENSION}"
 
-    @pytest.mark.parametrize(
-        "connect", [{"spark.remote": "sc://example:15002"}, {"spark.api.mode": "connect"}]
-    )
-    def test_spark_connect_is_refused(self, make_jar: MakeJar, connect: dict[str, str]) -> None:
-        make_jar()
-        with pytest.raises(TailraceSessionError, match="Spark Connect"):
-            tailrace.configure(SparkSession.builder.config(map=dict(connect)))
-
-    def test_spark_connect_by_the_environment_is_refused(
-        self, make_jar: MakeJar, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        make_jar()
+    def test_a_session_of_a_connect_server_is_left_as_it_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SPARK_REMOTE", "sc://example:15002")
-        with pytest.raises(TailraceSessionError, match="Spark Connect"):
-            tailrace.configure(SparkSession.builder)
+        assert options(tailrace.configure(SparkSession.builder)) == {}
+        monkeypatch.delenv("SPARK_REMOTE")
+        given = {"spark.remote": "sc://example:15002"}
+        assert options(tailrace.configure(SparkSession.builder.config(map=dict(given)))) == given
+
+    @pytest.mark.parametrize("connect", [{"spark.remote": "local[2]"}, {"spark.api.mode": "connect"}])
+    def test_a_connect_server_of_this_process_gets_its_plugin(
+        self, make_jar: MakeJar, connect: dict[str, str]
+    ) -> None:
+        jar = make_jar()
+        found = options(tailrace.configure(SparkSession.builder.config(map=dict(connect))))
+        assert found["spark.jars"] == str(jar)
+        assert found["spark.sql.extensions"] == EXTENSION
+        assert found["spark.connect.extensions.relation.classes"] == RELATIONS
 
     def test_sources_without_a_jar_say_so(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setattr("tailrace._jar._FOLDER", tmp_path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from tailrace import _jvm
+from tailrace import _calls
 from tailrace.testing.clock import Time, at, check_order, from_millis, millis
 from tailrace.testing.query import StreamQuery
 from tailrace.testing.values import Given, pickled, struct
@@ -43,13 +43,13 @@ class StreamTest:
     def __init__(self, spark: SparkSession, directory: str | os.PathLike[str], now: Time = "00:00") -> None:
         self.spark = spark
         self.directory: Path = Path(directory)
-        self._streams = _jvm.test_streams(spark, millis(at(now)))
+        self._streams = _calls.test_streams(spark, millis(at(now)))
         self._queries: dict[str, StreamQuery] = {}
 
     @property
     def now(self) -> dt.datetime:
         """The clock's time."""
-        return from_millis(_jvm.invoke(self._streams, "clockMs"))
+        return from_millis(_calls.invoke(self._streams, "clockMs"))
 
     def source(self, schema: str | StructType) -> Source:
         """A new stream without rows.
@@ -78,7 +78,7 @@ class StreamTest:
 
     def flush(self) -> None:
         """Lets queries that the test has started itself see what was added to the sources."""
-        _jvm.invoke(self._streams, "flush")
+        _calls.invoke(self._streams, "flush")
 
     def advance(self, to: Time) -> None:
         """Moves the clock and event time for all queries, each of which sees it when it runs next.
@@ -90,18 +90,18 @@ class StreamTest:
             ValueError: the clock is behind that time.
         """
         check_order(self.now, at(to))
-        _jvm.invoke(self._streams, "moveTo", millis(at(to)))
+        _calls.invoke(self._streams, "moveTo", millis(at(to)))
 
     def tick(self) -> None:
         """Lets queries that the test has started itself run a micro-batch without rows.
 
         Spark runs none for the watermark alone in a query that was just restarted.
         """
-        _jvm.invoke(self._streams, "tick")
+        _calls.invoke(self._streams, "tick")
 
     def close(self) -> None:
         """Stops all queries. The sources have no rows any more."""
-        _jvm.invoke(self._streams, "close")
+        _calls.invoke(self._streams, "close")
 
     def __enter__(self) -> Self:
         return self
@@ -122,8 +122,8 @@ class Source:
 
     def __init__(self, spark: SparkSession, streams: object, schema: str | StructType) -> None:
         self.schema: StructType = struct(schema)
-        self._rows = _jvm.invoke(streams, "source", self.schema.json())
-        stream = spark.readStream.format(_PROVIDER).option("id", _jvm.invoke(self._rows, "id"))
+        self._rows = _calls.invoke(streams, "source", self.schema.json())
+        stream = spark.readStream.format(_PROVIDER).option("id", _calls.invoke(self._rows, "id"))
         self.frame: DataFrame = stream.load()
 
     def add(self, *rows: Given) -> None:
@@ -137,4 +137,4 @@ class Source:
                 UTC.
         """
         if rows:
-            _jvm.invoke(self._rows, "stage", pickled(self.schema, rows))
+            _calls.invoke(self._rows, "stage", pickled(self.schema, rows))

@@ -12,6 +12,7 @@ import org.scalatest.funsuite.AnyFunSuite
   * sources.
   *
   * {{{
+  *   connect                     calls of Spark Connect's clients, as api takes them
   *   api, the extension          all of them
   *   examples                    several labels on one label join, and their features
   *   label  sync  asof  replay  watermark  windows  recursion  rescale  erase  exchange  inspect
@@ -106,6 +107,7 @@ final class ImportRulesSuite extends AnyFunSuite {
       "exchange",
       "testing"
     )),
+    "connect" -> Set("api", "common"),
     "testing" -> Set("checkpoint", "driver", "watermark"),
     "monitor" -> Set("common", "checkpoint"),
     "why" -> (ofCapabilities ++ Set("join", "inspect", "label", "sync", "asof", "watermark", "recursion"))

@@ -6,6 +6,7 @@ import org.apache.spark.sql.tailrace.SharedExchanges
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
 import io.tailrace.asof.AsOfStrategy
+import io.tailrace.connect.PendingCall
 import io.tailrace.examples.ExampleCounts
 import io.tailrace.join.JoinCheckpoint
 import io.tailrace.label.LabelJoinStrategy
@@ -28,6 +29,8 @@ class TailraceExtensions extends (SparkSessionExtensions => Unit) {
       // In SQL and in `call_function`.
       ReplayFunctions.all.foreach(extensions.injectFunction)
       extensions.injectFunction(WatermarkFunctions.parseStamp)
+      // When a plan of a Spark Connect client is analyzed.
+      extensions.injectResolutionRule(PendingCall.Resolve)
       // When a streaming query is started, and when Spark has checked it.
       extensions.injectHintResolutionRule(_ =>
         new StreamingWriteCheck(Seq(MetadataWriteCheck, LandWindowsCheck))

@@ -3,14 +3,12 @@ package io.tailrace.api
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.SPARK_VERSION
-import org.apache.spark.sql.streaming.DataStreamWriter
 import org.apache.spark.sql.tailrace.SparkPlans
-import org.apache.spark.sql.{Column, DataFrame, Dataset, Row, SparkSession}
+import org.apache.spark.sql.{Column, DataFrame, Dataset, SparkSession}
 
 import io.tailrace.common.Arguments
 import io.tailrace.label.JoinOptions
 import io.tailrace.plan.Columns
-import io.tailrace.recursion.{RecursionCall, RecursionOptions}
 import io.tailrace.replay.ReplayOptions
 import io.tailrace.sync.SyncOptions
 import io.tailrace.testing.{CheckpointFaults, ReadableRows, TestStreams}
@@ -21,7 +19,11 @@ import io.tailrace.windows.WindowOptions
   *
   * `options` have the names of Python's arguments. An option that may be left out is absent then.
   */
-object PythonApi extends PythonStateCalls with PythonReportCalls with PythonExampleCalls {
+object PythonApi
+    extends PythonStateCalls
+    with PythonReportCalls
+    with PythonExampleCalls
+    with PythonRecursionCalls {
 
   /** The name of a column that a user gave as a Column.
     *
@@ -176,16 +178,19 @@ object PythonApi extends PythonStateCalls with PythonReportCalls with PythonExam
     Tailrace.stampedWatermark(frame, eventTime, stamp, partition.asScala.toSeq, wanted)
   }
 
-  /** @param upstreams the operators whose rows are written; null: the query's sources */
-  def writeWindows(
+  /** What the writer of the format `tailrace-windows` writes.
+    *
+    * @param upstreams the operators whose rows are written; null: the query's sources
+    */
+  def landedWindows(
       frame: Dataset[_],
       path: String,
       eventTime: String,
       upstreams: java.util.List[String],
       options: java.util.Map[String, String]
-  ): DataStreamWriter[Row] = {
+  ): DataFrame = {
     val chosen = new Chosen("tailrace.write_windows", options)
-    Tailrace.writeWindows(
+    Tailrace.landedWindows(
       frame,
       path,
       eventTime,
@@ -205,33 +210,6 @@ object PythonApi extends PythonStateCalls with PythonReportCalls with PythonExam
   }
 
   def windowReport(session: SparkSession, path: String): DataFrame = Tailrace.windowReport(session, path)
-
-  /** Begins a recursion: op is called in between.
-    *
-    * @param pathColumns empty: paths are not kept
-    */
-  def beginRecursion(
-      frame: Dataset[_],
-      pathColumns: java.util.List[String],
-      options: java.util.Map[String, String]
-  ): RecursionCall = {
-    val chosen = new Chosen("tailrace.recursively", options)
-    Tailrace.beginRecursion(
-      frame,
-      RecursionOptions(
-        // More hops than an Int has are as many as there are; less than none is refused whatever the number.
-        maxDepth =
-          chosen.long("max_depth").map(depth => Math.max(-1, Math.min(Int.MaxValue.toLong, depth)).toInt),
-        maxRows = chosen.long("max_rows"),
-        onLimit = chosen("on_limit"),
-        depthColumn = chosen.get("depth_column"),
-        pathColumns = pathColumns.asScala.toSeq,
-        onCycle = chosen("on_cycle"),
-        mode = chosen("mode"),
-        name = chosen("name")
-      )
-    )
-  }
 
   /** Streams and queries of a test. @param startMs of their clock */
   def testStreams(session: SparkSession, startMs: String): TestStreams =

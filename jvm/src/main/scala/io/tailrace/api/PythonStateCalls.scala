@@ -60,8 +60,11 @@ private[api] trait PythonStateCalls {
       checkpoint: String,
       directory: String,
       options: java.util.Map[String, String]
-  ): ImportReport =
-    Tailrace.importState(session, checkpoint, directory, isDry(options))
+  ): java.util.List[Long] =
+    counts(Tailrace.importState(session, checkpoint, directory, isDry(options)))
+
+  /** Its batch, and the numbers of left and right rows. */
+  private def counts(of: ImportReport): java.util.List[Long] = Seq(of.batch, of.left, of.right).asJava
 
   private def isDry(options: java.util.Map[String, String]) = options.get("dry_run") == "true"
 
@@ -74,7 +77,7 @@ private[api] trait PythonStateCalls {
       right: DataFrame,
       offsets: java.util.List[String],
       options: java.util.Map[String, String]
-  ): ImportReport = {
+  ): java.util.List[Long] = {
     val chosen = new Chosen("tailrace.import_state", options)
     val (watermark, batch) = (chosen.long("watermark"), chosen.long("batch"))
     val rows =
@@ -88,6 +91,6 @@ private[api] trait PythonStateCalls {
           batch
         )
       else ImportOptions(left, right, offsets.asScala.toSeq, watermark.getOrElse(0L), batch.getOrElse(0L))
-    Tailrace.importState(frame, checkpoint, rows.copy(dryRun = isDry(options)))
+    counts(Tailrace.importState(frame, checkpoint, rows.copy(dryRun = isDry(options))))
   }
 }

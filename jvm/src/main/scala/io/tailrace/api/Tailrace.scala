@@ -14,7 +14,7 @@ import io.tailrace.recursion.{RecursionCall, RecursionOptions}
 import io.tailrace.replay.{ReplayOptions, ReplayResolution}
 import io.tailrace.sync.{SyncOptions, SyncResolution}
 import io.tailrace.watermark.{StampColumns, StampResolution, WatermarkOptions, WatermarkResolution}
-import io.tailrace.windows.{ReportTable, WindowOptions, WindowsResolution}
+import io.tailrace.windows.{ReportTable, WindowOptions, WindowSink, WindowsResolution}
 
 /** Tailrace for Scala. Names and meanings are those of the Python package. */
 object Tailrace extends StateCommands {
@@ -225,10 +225,20 @@ object Tailrace extends StateCommands {
       path: String,
       eventTime: String,
       options: WindowOptions
-  ): DataStreamWriter[Row] = {
+  ): DataStreamWriter[Row] =
+    landedWindows(frame, path, eventTime, options).writeStream
+      .format(WindowSink.Format)
+      .option(WindowSink.Folder, path)
+
+  private[api] def landedWindows(
+      frame: Dataset[_],
+      path: String,
+      eventTime: String,
+      options: WindowOptions
+  ): DataFrame = {
     val session = SessionCheck.check(frame.sparkSession)
     val resolution = new WindowsResolution(SparkPlans.analyzed(frame), session.sessionState.conf.resolver)
-    resolution.writer(session, path, eventTime, options)
+    resolution.landed(session, path, eventTime, options)
   }
 
   /** Reads the completeness reports of the windows that [[writeWindows]] has closed, one row each. */
@@ -268,5 +278,11 @@ object Tailrace extends StateCommands {
   private[api] def beginRecursion(frame: Dataset[_], options: RecursionOptions): RecursionCall = {
     SessionCheck.check(frame.sparkSession)
     new RecursionCall(frame, options)
+  }
+
+  /** @param id the client's, below zero: no other recursion has it */
+  private[api] def resumeRecursion(frame: Dataset[_], options: RecursionOptions, id: Long): RecursionCall = {
+    SessionCheck.check(frame.sparkSession)
+    new RecursionCall(frame, options, id)
   }
 }

@@ -9,8 +9,15 @@ import org.apache.spark.sql.{DataFrame, Dataset}
 
 import io.tailrace.plan.{Columns, Obstacle}
 
-/** One call of `recursively`, in two halves. Op is called between them: Python calls it itself. */
-final class RecursionCall private[tailrace] (frame: Dataset[_], options: RecursionOptions) {
+/** One call of `recursively`, in two halves. Op is called between them: Python calls it itself.
+  *
+  * @param id of the argument. Over Spark Connect each half is a call of its own, and they have the client's
+  */
+final class RecursionCall private[tailrace] (
+    frame: Dataset[_],
+    options: RecursionOptions,
+    id: Long = RecursionCall.ids.incrementAndGet()
+) {
   private val session = SparkPlans.session(frame)
   private val input = SparkPlans.analyzed(frame)
   private val sameName = session.sessionState.conf.resolver
@@ -19,7 +26,7 @@ final class RecursionCall private[tailrace] (frame: Dataset[_], options: Recursi
   private val columns = new Columns(RecursionOptions.arguments, input.output, sameName)
   private val keys = options.pathColumns.map(key)
   private val leaf = RecursionArgument(
-    RecursionCall.ids.incrementAndGet(),
+    id,
     input.output.map(RecursionArgument.columnLike),
     input.isStreaming
   )

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.{QueryExecution, SparkPlan}
-import org.apache.spark.sql.sources.StreamSinkProvider
+import org.apache.spark.sql.sources.{DataSourceRegister, StreamSinkProvider}
 import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.sql.tailrace._
 import org.apache.spark.sql.{DataFrame, SQLContext}
@@ -15,22 +15,25 @@ import io.tailrace.plan.Columns
 import io.tailrace.watermark._
 
 /** The format of `tailrace.write_windows`. It makes the sink. */
-final class WindowSinkProvider extends StreamSinkProvider {
+final class WindowSinkProvider extends StreamSinkProvider with DataSourceRegister {
+  override def shortName(): String = WindowSink.Format
+
   override def createSink(
       context: SQLContext,
       parameters: Map[String, String],
       partitionColumns: Seq[String],
       outputMode: OutputMode
   ): Sink = {
-    val folder = parameters.getOrElse(WindowSink.Folder, throw WindowSink.usedByItself)
+    val named = parameters.getOrElse(WindowSink.Folder, throw WindowSink.usedByItself)
     if (outputMode != OutputMode.Append)
       throw WindowOptions.arguments.invalid("outputMode", outputMode.toString, "append")
     val session = context.sparkSession.asInstanceOf[SparkSession]
     val hadoopConf = session.sessionState.newHadoopConf()
+    val folder = LandingPaths.qualified(named, hadoopConf)
     parameters
       .get("path")
-      .filter(LandingPaths.qualified(_, hadoopConf) != new Path(folder))
-      .foreach(path => throw WindowErrors.sink(folder, path))
+      .filter(LandingPaths.qualified(_, hadoopConf) != folder)
+      .foreach(path => throw WindowErrors.sink(folder.toString, path))
     new WindowSink(session, partitionColumns, parameters - WindowSink.Folder)
   }
 }
@@ -66,10 +69,12 @@ object WindowSink {
   /** The option with the path of the folder, which only `write_windows` sets. */
   val Folder = "tailrace.windows"
 
+  val Format = "tailrace-windows"
+
   private val Alone = "left to write_windows: start the writer that it returns"
 
   private[windows] def usedByItself: Throwable =
-    WindowOptions.arguments.invalid("format", classOf[WindowSinkProvider].getName, Alone)
+    WindowOptions.arguments.invalid("format", Format, Alone)
 }
 
 /** Lands the micro-batches of a query in a [[LandingFolder]].

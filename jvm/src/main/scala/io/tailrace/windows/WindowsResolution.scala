@@ -1,9 +1,8 @@
 package io.tailrace.windows
 
-import org.apache.spark.sql.Row
+import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute}
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Project}
-import org.apache.spark.sql.streaming.DataStreamWriter
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
 import org.apache.spark.sql.types.TimestampType
 
@@ -118,7 +117,7 @@ final case class SinkServer(
     isGiven: Boolean
 )
 
-/** Checks that the windows of a DataFrame can be landed, and makes the writer that lands them.
+/** Checks that the windows of a DataFrame can be landed, and plans their landing.
   *
   * @param sameName the session's rule for names
   */
@@ -127,12 +126,8 @@ private[tailrace] final class WindowsResolution(child: LogicalPlan, sameName: (S
 
   private val columns = new Columns(WindowOptions.arguments, child.output, sameName)
 
-  def writer(
-      session: SparkSession,
-      path: String,
-      eventTime: String,
-      options: WindowOptions
-  ): DataStreamWriter[Row] = {
+  /** The DataFrame whose writer lands them: one of the format [[WindowSink.Format]]. */
+  def landed(session: SparkSession, path: String, eventTime: String, options: WindowOptions): DataFrame = {
     if (!child.isStreaming) throw WindowErrors.batch()
     val landing = sources
     // Times without a zone have no watermark.
@@ -147,11 +142,7 @@ private[tailrace] final class WindowsResolution(child: LogicalPlan, sameName: (S
     val settings = options.settings(folder.toString, landing)
     val start = Alias(WindowStart(time, settings.windows), Start)()
     val plan = LandWindows(settings, start.toAttribute, Project(child.output :+ start, child))
-    SparkPlans
-      .toFrame(session, plan)
-      .writeStream
-      .format(classOf[WindowSinkProvider].getName)
-      .option(WindowSink.Folder, settings.path)
+    SparkPlans.toFrame(session, plan)
   }
 
   /** Windows of an event time close by the watermark on that column. The watermark on another column says

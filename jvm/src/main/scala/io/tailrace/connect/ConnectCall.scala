@@ -1,0 +1,83 @@
+package io.tailrace.connect
+
+import java.util.{ArrayList, LinkedHashMap}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.connect.proto.{Expression, Relation}
+import org.apache.spark.sql.connect.planner.SparkConnectPlanner
+import org.apache.spark.sql.tailrace.SparkPlans
+import org.sparkproject.connect.protobuf.{ByteString, CodedInputStream, WireFormat}
+
+/** A call of Python's in the plan of a Spark Connect client.
+  *
+  * {{{
+  *   message Call   { string method = 1; repeated Value arguments = 2; }
+  *   message Value  { oneof kind { bool session = 1; string text = 2; bytes binary = 3; Relation frame = 4;
+  *                                 Expression column = 5; Values list = 6; Values map = 7;
+  *                                 int64 number = 8; } }
+  *   message Values { repeated Value items = 1; }     of a map: keys and values in turn; none of a oneof: null
+  * }}}
+  *
+  * `python/tailrace/_connect_call.py` writes it. The number of a field never changes.
+  *
+  * @param method    of [[io.tailrace.api.PythonApi]]
+  * @param arguments as py4j would pass them, but for DataFrames: these have yet to be planned
+  */
+private[connect] final case class ConnectCall(method: String, arguments: Seq[AnyRef])
+
+private[connect] object ConnectCall {
+
+  /** The name of the message, at the end of its type's address. */
+  val TypeName = "tailrace.connect.Call"
+
+  def parse(bytes: ByteString, planner: SparkConnectPlanner): ConnectCall = {
+    var method = ""
+    val arguments = Seq.newBuilder[AnyRef]
+    foreachField(bytes) {
+      case (1, in) => method = in.readStringRequireUtf8()
+      case (2, in) => arguments += value(in.readBytes(), planner)
+    }
+    ConnectCall(method, arguments.result())
+  }
+
+  private def value(bytes: ByteString, planner: SparkConnectPlanner): AnyRef = {
+    var found: AnyRef = null
+    foreachField(bytes) {
+      case (1, in) =>
+        in.readBool(): Unit
+        found = PendingCall.Session
+      case (2, in) => found = in.readStringRequireUtf8()
+      case (3, in) => found = in.readByteArray()
+      case (4, in) => found = Relation.parseFrom(in.readBytes())
+      case (5, in) =>
+        found = SparkPlans.column(planner.transformExpression(Expression.parseFrom(in.readBytes())))
+      case (6, in) => found = new ArrayList(values(in.readBytes(), planner).asJava)
+      case (7, in) =>
+        val map = new LinkedHashMap[AnyRef, AnyRef]
+        values(in.readBytes(), planner).grouped(2).foreach(pair => map.put(pair.head, pair.last))
+        found = map
+      case (8, in) => found = Long.box(in.readInt64())
+    }
+    found
+  }
+
+  private def values(bytes: ByteString, planner: SparkConnectPlanner): Seq[AnyRef] = {
+    val items = Seq.newBuilder[AnyRef]
+    foreachField(bytes) { case (1, in) => items += value(in.readBytes(), planner) }
+    items.result()
+  }
+
+  /** A field of a later version is skipped, as protobuf does. */
+  private def foreachField(bytes: ByteString)(read: PartialFunction[(Int, CodedInputStream), Unit]): Unit = {
+    val in = bytes.newCodedInput()
+    var tag = in.readTag()
+    while (tag != 0) {
+      read.applyOrElse(
+        (WireFormat.getTagFieldNumber(tag), in),
+        (_: (Int, CodedInputStream)) => in.skipField(tag): Unit
+      )
+      tag = in.readTag()
+    }
+  }
+}

@@ -1,0 +1,49 @@
+"""Tailrace's errors in classic sessions: what is said of them is in `_failures`."""
+
+# py4j has no types, and only private fields of pyspark lead to it.
+# pyright: basic, reportPrivateUsage=false, reportMissingTypeStubs=false, reportCallIssue=false
+# pyright: reportAttributeAccessIssue=false, reportOptionalCall=false, reportArgumentType=false, reportReturnType=false
+
+from __future__ import annotations
+
+from typing import Any
+
+from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
+from pyspark.errors.exceptions import captured
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tailrace import _failures
+from tailrace.errors import TailraceError
+
+
+def install() -> None:
+    """Has PySpark raise Tailrace's errors as `TailraceError`s, in this process; again changes nothing."""
+    if captured.convert_exception.__module__ == __name__:
+        return
+    convert = captured.convert_exception
+
+    # PySpark looks this name up at each error, so this holds for sessions of before and after, too.
+    def convert_exception(java_exception: Any) -> Any:
+        error = convert(java_exception)
+        if isinstance(error, captured.UnknownException) and _failures.said(str(error)):
+            # PySpark throws this one away and raises py4j's.
+            error = Py4JJavaError(str(error), java_exception)
+        return _failures.as_tailrace(error, lambda condition: _parameters(error, java_exception, condition))
+
+    captured.convert_exception = convert_exception  # type: ignore[assignment]
+    _failures.convert_what_ends(StreamingQuery)
+
+
+def _parameters(error: Any, java_exception: Any, condition: str) -> dict[str, str]:
+    # PySpark has converted the cause before. What failed within foreachBatch is text, without parameters.
+    cause = getattr(error, "_cause", None)
+    if isinstance(cause, TailraceError) and cause.condition == condition:
+        return cause.parameters
+    gateway, throwable = SparkContext._gateway, "org.apache.spark.SparkThrowable"
+    if not is_instance_of(gateway, java_exception, throwable):
+        return {}
+    asked = SparkContext._jvm.PythonErrorUtils  # type: ignore[union-attr]
+    mine = asked.getCondition(java_exception) == condition
+    return dict(asked.getMessageParameters(java_exception)) if mine else {}

@@ -63,9 +63,8 @@ def _partitions(checkpoint: Path) -> list[int]:
     return sorted(int(d.name) for d in (checkpoint / "state" / "0").iterdir() if d.name.isdecimal())
 
 
-def _content(checkpoint: Path) -> dict[str, bytes]:
-    files = [file for file in checkpoint.rglob("*") if file.is_file()]
-    return {str(file.relative_to(checkpoint)): file.read_bytes() for file in files}
+def _content(folder: Path) -> dict[str, bytes]:
+    return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
 
 
 @pytest.mark.campaign

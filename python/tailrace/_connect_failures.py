@@ -23,7 +23,7 @@ def install() -> None:
         return _failures.as_tailrace(error, lambda condition: _parameters(error, condition))
 
     vars(core)["convert_exception"] = convert_exception
-    _failures.convert_what_ends(StreamingQuery)
+    _failures.convert_what_ends(StreamingQuery, lambda _error, _condition: {})
 
 
 def _parameters(error: Any, condition: str) -> dict[str, str]:

@@ -51,14 +51,19 @@ def as_tailrace(error: Any, parameters: Callable[[str], dict[str, str]]) -> Any:
     return error
 
 
-def convert_what_ends(query: Any) -> None:
-    """Has `StreamingQuery.exception` of a class return errors of both kinds."""
+def convert_what_ends(query: Any, parameters: Callable[[Any, str], dict[str, str]]) -> None:
+    """Has `StreamingQuery.exception` of a class return errors of both kinds.
+
+    Args:
+        query: the class.
+        parameters: of an error and its condition.
+    """
     ended_by = query.exception
 
     @wraps(ended_by)
     def exception(self: Any) -> Any:
         error = ended_by(self)
-        return None if error is None else as_tailrace(error, lambda _: {})
+        return None if error is None else as_tailrace(error, lambda condition: parameters(error, condition))
 
     query.exception = exception
 

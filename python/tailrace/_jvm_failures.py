@@ -30,19 +30,19 @@ def install() -> None:
         if isinstance(error, captured.UnknownException) and _failures.said(str(error)):
             # PySpark throws this one away and raises py4j's.
             error = Py4JJavaError(str(error), java_exception)
-        return _failures.as_tailrace(error, lambda condition: _parameters(error, java_exception, condition))
+        return _failures.as_tailrace(error, lambda condition: _parameters(error, condition, java_exception))
 
     captured.convert_exception = convert_exception  # type: ignore[assignment]
-    _failures.convert_what_ends(StreamingQuery)
+    _failures.convert_what_ends(StreamingQuery, _parameters)
 
 
-def _parameters(error: Any, java_exception: Any, condition: str) -> dict[str, str]:
+def _parameters(error: Any, condition: str, java_exception: Any = None) -> dict[str, str]:
     # PySpark has converted the cause before. What failed within foreachBatch is text, without parameters.
     cause = getattr(error, "_cause", None)
     if isinstance(cause, TailraceError) and cause.condition == condition:
         return cause.parameters
     gateway, throwable = SparkContext._gateway, "org.apache.spark.SparkThrowable"
-    if not is_instance_of(gateway, java_exception, throwable):
+    if java_exception is None or not is_instance_of(gateway, java_exception, throwable):
         return {}
     asked = SparkContext._jvm.PythonErrorUtils  # type: ignore[union-attr]
     mine = asked.getCondition(java_exception) == condition

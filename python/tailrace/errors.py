@@ -51,9 +51,9 @@ class TailraceError(Exception):
 
 
 class TailraceSessionError(TailraceError):
-    """The Spark session lacks a part (`TAILRACE_SESSION_*`), or has a wrong setting (`TAILRACE_CONF_*`).
+    """The Spark session lacks a part (`TAILRACE_{SESSION,CONNECT}_*`), or has a wrong setting.
 
-    Parts are the jar and the extension; settings are those of `spark.tailrace.*`.
+    Parts are the jar and the extension; settings are those of `spark.tailrace.*` (`TAILRACE_CONF_*`).
     """
 
 
@@ -90,7 +90,7 @@ class TailraceServerError(TailraceError):
 
 
 _PREFIXES: Mapping[type[TailraceError], tuple[str, ...]] = {
-    TailraceSessionError: ("SESSION_", "CONF_", "CONTINUOUS_MODE_", "ASYNC_PROGRESS_"),
+    TailraceSessionError: ("CONNECT_", "SESSION_", "CONF_", "CONTINUOUS_MODE_", "ASYNC_PROGRESS_"),
     TailraceMemoryError: ("MEMORY_",),
     TailraceVersionError: ("SPARK_VERSION_",),
     TailraceJoinError: ("JOIN_", "EXAMPLES_", "SYNC_", "OUTPUT_MODE_", "REAL_TIME_MODE_"),

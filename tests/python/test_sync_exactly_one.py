@@ -57,6 +57,7 @@ def test_any_unique_ids_give_the_rows_that_they_give_without_it(streams: Synced)
     model = Model(window=20, emit=True)
     options = {"window": "20 seconds", "on_unmatched_right": "emit"}
     expected: Counter[tuple[Any, ...]] = Counter()
+    found: Counter[tuple[Any, ...]] = Counter()
     waiting: list[tuple[int, str, Row]] = []
     early = 0
     for step in range(14):
@@ -73,7 +74,7 @@ def test_any_unique_ids_give_the_rows_that_they_give_without_it(streams: Synced)
         expected += model.run(**rows)
         with streams.query(**options, exactly_one=step % 5 != 3) as query:
             query.run()
-            found = Counter(shown(row) for row in query.rows())
+            found += Counter(shown(row) for row in query.rows())
             early += sum((found - expected).values())
             assert not [row for row in found - expected if None in row], step
     end = {side: [Row(None, part, 10**4) for part in range(3)] for side in ("left", "right")}
@@ -83,7 +84,7 @@ def test_any_unique_ids_give_the_rows_that_they_give_without_it(streams: Synced)
         expected += model.run(**rows)
         with streams.query(**options, exactly_one=True) as query:
             query.run()
-            found = Counter(shown(row) for row in query.rows())
+            found += Counter(shown(row) for row in query.rows())
     assert early > 5
     assert found == expected
 

@@ -76,7 +76,7 @@ class LabelJoinStrategySuite extends SparkSuite {
         after: String,
         every: String = "batch",
         late: Boolean = true
-    ): Option[Long] = {
+    ): Long = {
       val steps = Option.when(how == "left")(every)
       val joined = join(
         options(after).copy(how = how, before = before, releaseEvery = steps, lateLabels = Some(late))
@@ -85,19 +85,22 @@ class LabelJoinStrategySuite extends SparkSuite {
         MemoryStream[Engaged](spark).toDF()
       )
       val node = SparkPlans.analyzed(joined).collectFirst { case j: LabelJoin => j }.get
-      LabelJoinStrategy(node).head
-        .asInstanceOf[StoredJoinExec]
-        .produceOutputWatermark(100000)
+      val window = node.settings.window
+      val wait =
+        if (how == "inner") window.longestWait(late)
+        else window.longestWaitOfGroups(longest = 0, node.settings.release.get.every)
+      JoinWindow.passedOn(100000, wait)
     }
-    assert(passedOn("left", "60 seconds", "30 seconds").contains(70000))
-    assert(passedOn("left", "0 seconds", "1 microsecond").contains(99999))
-    assert(passedOn("left", "0 seconds", "30 seconds", every = "5 seconds").contains(65000))
-    assert(passedOn("left", "0 seconds", "30 seconds", every = s"${Long.MaxValue} microseconds").contains(0))
-    assert(passedOn("inner", "60 seconds", "30 seconds").contains(10000))
-    assert(passedOn("inner", "60 seconds", "30 seconds", late = false).contains(40000))
-    assert(passedOn("inner", "0 seconds", "30 seconds").contains(70000))
-    assert(passedOn("left", "0 seconds", "200 seconds").contains(0))
-    assert(passedOn("left", "0 seconds", s"${Long.MaxValue} microseconds").contains(0))
+    assert(passedOn("left", "60 seconds", "30 seconds") == 70000)
+    assert(JoinWindow.passedOn(100000, JoinWindow(0, 1).longestWaitOfGroups(40000000L, every = 0)) == 60000)
+    assert(passedOn("left", "0 seconds", "1 microsecond") == 99999)
+    assert(passedOn("left", "0 seconds", "30 seconds", every = "5 seconds") == 65000)
+    assert(passedOn("left", "0 seconds", "30 seconds", every = s"${Long.MaxValue} microseconds") == 0)
+    assert(passedOn("inner", "60 seconds", "30 seconds") == 10000)
+    assert(passedOn("inner", "60 seconds", "30 seconds", late = false) == 40000)
+    assert(passedOn("inner", "0 seconds", "30 seconds") == 70000)
+    assert(passedOn("left", "0 seconds", "200 seconds") == 0)
+    assert(passedOn("left", "0 seconds", s"${Long.MaxValue} microseconds") == 0)
   }
 
   test("operators of one input with different settings are not equal") {

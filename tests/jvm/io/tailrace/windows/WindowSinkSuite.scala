@@ -10,7 +10,7 @@ import io.tailrace.testkit.SparkSuite
 final class WindowSinkSuite extends SparkSuite {
   import spark.implicits._
 
-  private val format = classOf[WindowSinkProvider].getName
+  private val format = "tailrace-windows"
 
   test("the format used by itself is refused in start(), with each option that a user may try") {
     withDirectory { directory =>

@@ -98,7 +98,7 @@ final class StoredJoinPartition(
     metrics(JoinMetrics.LoadTimeMs) += store.load.millis
     metrics(JoinMetrics.LeftStoreBytes) += tasks.leftKinds.map(store.bytesOf).sum
     metrics(JoinMetrics.RightStoreBytes) += store.bytesOf(tasks.rightKind)
-    metrics(JoinMetrics.JoinedStoreBytes) += tasks.joinedKinds.map(store.bytesOf).sum
+    tasks.joinedKinds.foreach(kind => metrics(JoinMetrics.JoinedStoreBytes) += store.bytesOf(kind))
     checkpointIds.foreach { ids =>
       val checkpoint = store.getStateStoreCheckpointInfo()
       ids.add(

@@ -44,6 +44,14 @@ final case class JoinWindow(before: Long, after: Long) {
   /** The time that a section of a run spans. At least a second: narrower ones make more sections than they save. */
   def bucketWidth(buckets: Long): Long = Math.max(1000L * 1000, (before + after) / buckets)
 
+  /** How long a left row may wait before it comes out, in a batch or in a step behind the end of its window.
+    *
+    * @param longest `after` of before, which rows of this batch may have waited for; 0: that of now
+    * @param every   step of release
+    */
+  def longestWaitOfGroups(longest: Long, every: Long): Long =
+    JoinWindow.saturatingAdd(Math.max(after, longest), every)
+
   /** How far the time of a pair's row can be behind the watermark. A late right row may be `before` its left row, which
     * may wait for `after`.
     */
@@ -51,7 +59,12 @@ final case class JoinWindow(before: Long, after: Long) {
     if (takesLate) saturatingAdd(before, after) else Math.max(before, after)
 }
 
-object JoinWindow extends WatermarkRules
+object JoinWindow extends WatermarkRules {
+
+  /** The watermark in milliseconds of rows that have waited for so many microseconds, rounded up. */
+  def passedOn(watermarkMs: Long, wait: Long): Long =
+    Math.max(0L, watermarkMs - wait / 1000 - (if (wait % 1000 == 0) 0 else 1))
+}
 
 /** When left rows come out after they have expired: in steps of event time. To find the matches of a few left
   * rows costs nearly as much as to find those of many, because their right rows are anywhere in the window.

@@ -203,12 +203,10 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
     */
   override def outputWatermark(inputWatermarkMs: Long): Option[Long] = {
     val wait =
-      if (settings.isGrouped) {
-        val longest = Growth.longestUntil(exec.batchId, exec.grown)
-        JoinWindow.saturatingAdd(Math.max(window.after, longest), release.every)
-      } else window.longestWait(takesLate)
-    val waitMs = wait / 1000 + (if (wait % 1000 == 0) 0 else 1)
-    Some((Seq(0L, inputWatermarkMs - waitMs) ++ closedMs).max)
+      if (settings.isGrouped)
+        window.longestWaitOfGroups(Growth.longestUntil(exec.batchId, exec.grown), release.every)
+      else window.longestWait(takesLate)
+    Some((Seq(JoinWindow.passedOn(inputWatermarkMs, wait)) ++ closedMs).max)
   }
 
   /** What has come out by silence isn't followed by older rows, though the watermark is. The rows of this batch itself

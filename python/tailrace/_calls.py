@@ -42,8 +42,8 @@ def is_connect(value: object) -> bool:
 
 
 def _bridge(of: object) -> _Bridge:
-    name = "tailrace._connect" if is_connect(of) else "tailrace._jvm"
-    return cast("_Bridge", importlib.import_module(name))
+    name = "_connect" if is_connect(of) else "_jvm"
+    return cast("_Bridge", importlib.import_module(f"tailrace.{name}"))
 
 
 def plan(method: str, of: DataFrame | SparkSession, *arguments: object) -> DataFrame:

@@ -9,6 +9,9 @@
 The types are made here, from their description: nothing is generated, so any version of protobuf will do.
 """
 
+# Only private fields of pyspark lead to a DataFrame's plan, and messages have no types.
+# pyright: basic, reportPrivateUsage=false
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

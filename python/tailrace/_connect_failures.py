@@ -1,6 +1,6 @@
 """Tailrace's errors over Spark Connect: what is said of them is in `_failures`."""
 
-# pyright: basic, reportPrivateUsage=false, reportAttributeAccessIssue=false
+# pyright: basic, reportPrivateUsage=false, reportAttributeAccessIssue=false, reportIndexIssue=false
 
 from __future__ import annotations
 

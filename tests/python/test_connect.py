@@ -6,26 +6,19 @@ import shutil
 import subprocess
 import venv
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyspark
 import pytest
-from pyspark.sql import SparkSession
 
 import tailrace
 from connect_server import ConnectServer
-from tailrace.errors import TailraceJoinError, TailraceSessionError
 from tailrace.testing.plugin import SETTINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-_ON: dict[str, Any] = {
-    "on": "user",
-    "left_time": "served_at",
-    "right_time": "clicked_at",
-    "after": "10 minutes",
-}
+    RunPython = Callable[..., subprocess.CompletedProcess[str]]
 
 # What a client does that has neither Java nor py4j.
 _CLIENT = """
@@ -77,26 +70,45 @@ def test_a_client_needs_no_java_and_no_py4j(server: ConnectServer, tmp_path: Pat
     assert done.stdout.splitlines() == ["[Row(user=7, n=1)]", "TAILRACE_COLUMN_NOT_FOUND nobody"], done.stderr
 
 
+# A session of Spark Connect makes its whole process one of Spark Connect: each of these runs in its own.
+_REFUSED = """
+import sys
+import tailrace
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+frame = spark.sql("SELECT 1 AS user, now() AS served_at, now() AS clicked_at")
+try:
+    tailrace.join(frame, frame, on="user", left_time="served_at", right_time="clicked_at", after="soon")
+except tailrace.TailraceError as error:
+    print(type(error).__name__)
+    print("AnalysisException" in {kind.__name__ for kind in type(error).__mro__})
+    print(error.condition, error.parameters.get("argument"))
+    print(error)
+"""
+
+
+def _refused(server: ConnectServer, run_python: RunPython, script: Path) -> list[str]:
+    script.write_text(_REFUSED)
+    done = run_python(str(script), server.address)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
 @pytest.mark.campaign
-def test_a_server_without_tailrace_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_a_server_without_tailrace_is_refused_in_one_sentence(run_python: RunPython, tmp_path: Path) -> None:
     bare = ConnectServer(tmp_path / "log", SETTINGS, has_tailrace=False)
     try:
-        spark = SparkSession.builder.remote(bare.address).create()
-        frame = spark.sql("SELECT 1 AS user, now() AS served_at, now() AS clicked_at")
-        with pytest.raises(TailraceSessionError, match="The Spark Connect server runs without Tailrace"):
-            tailrace.join(frame, frame, **_ON)
-        spark.stop()
+        told = _refused(bare, run_python, tmp_path / "client.py")
     finally:
         bare.stop()
+    assert told[:3] == ["TailraceSessionError", "False", "None None"]
+    assert told[3].startswith("The Spark Connect server runs without Tailrace: start it with the jar")
+    assert len(told) == 4
 
 
 @pytest.mark.campaign
-def test_an_error_has_its_class_its_condition_and_spark_s_class(server: ConnectServer) -> None:
-    spark = SparkSession.builder.remote(server.address).create()
-    frame = spark.sql("SELECT 1 AS user, now() AS served_at, now() AS clicked_at")
-    with pytest.raises(TailraceJoinError) as refused:
-        tailrace.join(frame, frame, **(_ON | {"after": "soon"}))
-    assert refused.value.condition == "TAILRACE_OPTION_INVALID"
-    assert refused.value.parameters["argument"] == "after"
-    assert "AnalysisException" in {kind.__name__ for kind in type(refused.value).__mro__}
-    spark.stop()
+def test_an_error_has_its_class_its_condition_and_spark_s_class(
+    server: ConnectServer, run_python: RunPython, tmp_path: Path
+) -> None:
+    told = _refused(server, run_python, tmp_path / "client.py")
+    assert told[:3] == ["TailraceJoinError", "True", "TAILRACE_OPTION_INVALID after"]

@@ -68,6 +68,6 @@ def _duration(value: str) -> object:
     return timedelta(microseconds=int(found[1])) if found else value
 
 
-def _call(name: str, *values: object, **named: object) -> str:
+def _call(method: str, /, *values: object, **named: object) -> str:
     arguments = [*map(repr, values), *(f"{key}={value!r}" for key, value in named.items())]
-    return f"{name}({', '.join(arguments)})"
+    return f"{method}({', '.join(arguments)})"

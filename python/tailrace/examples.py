@@ -121,9 +121,9 @@ class Examples:
         A query may start again with a label more of a DataFrame that it reads already (see `where`). Spark
         refuses a source more, unless sources are named (`spark.readStream.name`). Impressions that waited
         then, or came before, have had events that the query hasn't read: say with `since` from when on the
-        label is complete. It may start with one less, too: its events that come meanwhile are lost, and
-        the label has the same keys and attribution if it comes back. Examples that wait come out when the
-        windows of the labels that are left have closed.
+        label is complete. It may start with one less, too, if no source goes with it: its events that come
+        meanwhile are lost, and the label has the same keys and attribution if it comes back. Examples that
+        wait come out when the windows of the labels that are left have closed.
 
         Args:
             name: of the column.

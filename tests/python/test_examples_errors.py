@@ -149,3 +149,4 @@ def test_a_definition_is_shown_as_its_calls(spark: SparkSession) -> None:
         "    .sample({'size(click) = 0': 0.1}, seed=7)",
     ]
     assert repr(examples(rows)) == "examples(on='user', time='at')"
+    assert repr(examples(rows, name="second")) == "examples(on='user', time='at', name='second')"

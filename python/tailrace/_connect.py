@@ -25,10 +25,11 @@ from tailrace._versions import check_versions
 from tailrace.errors import TailraceError, TailraceSessionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql.connect.client import SparkConnectClient
     from pyspark.sql.connect.column import Column
+    from pyspark.sql.connect.observation import Observation
     from pyspark.sql.connect.proto import Relation
 
 # What a server says in a function of a Declarative Pipeline, which only defines: the pipeline plans it later,
@@ -53,6 +54,13 @@ class _CallPlan(LogicalPlan):
     def __init__(self, method: str, arguments: tuple[object, ...]) -> None:
         super().__init__(None)
         self._method, self._arguments = method, arguments
+
+    @property
+    def observations(self) -> dict[str, Observation]:
+        """Those of all DataFrames of the call."""
+        return {
+            name: one for frame in _frames(self._arguments) for name, one in frame._plan.observations.items()
+        }
 
     def plan(self, session: SparkConnectClient) -> Relation:
         relation = self._create_proto_relation()
@@ -138,7 +146,7 @@ def _session(of: DataFrame | SparkSession) -> SparkSession:
 
 
 def _planned(session: SparkSession, method: str, *arguments: object) -> DataFrame:
-    frame = DataFrame(_CallPlan(method, arguments), session)
+    frame = DataFrame(_call_of(session, method, arguments), session)
     try:
         check_session(session)
         # The server plans it: what it refuses is refused where the user calls, and not by the first action.
@@ -149,13 +157,27 @@ def _planned(session: SparkSession, method: str, *arguments: object) -> DataFram
     return frame
 
 
+def _call_of(session: SparkSession, method: str, arguments: tuple[object, ...]) -> _CallPlan:
+    if any(frame.sparkSession.session_id != session.session_id for frame in _frames(arguments)):
+        raise TailraceSessionError("The DataFrames are of two sessions of Spark Connect: make them in one.")
+    return _CallPlan(method, arguments)
+
+
+def _frames(arguments: Iterable[object]) -> Iterator[DataFrame]:
+    for argument in arguments:
+        if isinstance(argument, DataFrame):
+            yield argument
+        elif isinstance(argument, list | tuple):
+            yield from _frames(argument)
+
+
 def _only_defines(error: PySparkException) -> bool:
     return error.getCondition() == _ONLY_DEFINES
 
 
 def _answer(session: SparkSession, method: str, *arguments: object) -> Any:
     check_session(session)
-    (row,) = _called(DataFrame(_CallPlan(method, arguments), session).collect)
+    (row,) = _called(DataFrame(_call_of(session, method, arguments), session).collect)
 
     def held(fields: dict[str, Any]) -> Any:
         return _Held(session, fields[_OBJECT]) if _OBJECT in fields else fields

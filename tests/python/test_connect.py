@@ -41,6 +41,36 @@ except tailrace.TailraceJoinError as error:
 """
 
 
+# What a DataFrame of a call is to its client.
+_FRAMES = """
+import sys
+import tailrace
+from pyspark.sql import Observation, SparkSession, functions as F
+spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+times = {"left_time": "served_at", "right_time": "clicked_at", "after": "1 hour"}
+left = spark.sql("SELECT 7 AS user, TIMESTAMP '2026-01-01 12:00:00' AS served_at")
+right = spark.sql("SELECT 7 AS user, TIMESTAMP '2026-01-01 12:05:00' AS clicked_at, 1 AS n")
+seen = Observation("seen")
+counted = left.observe(seen, F.count(F.lit(1)).alias("rows"))
+joined = tailrace.join(counted, right, on="user", **times)
+print(joined.where(joined["user"] == 7).select(joined.labels[0]["n"]).collect())
+print(seen.get)
+again = tailrace.join(joined, right, on=[(joined["user"], right["user"])], into="again", **times)
+print(again.select(again["user"], F.size(again["again"])).collect())
+back = tailrace.recursively(left, lambda of: of.where(of["user"] > 5).withColumn("user", of["user"] - 1))
+print(sorted(row[0] for row in back.select(back["user"]).collect()))
+plain = tailrace.accurate_watermark(left.withColumn("host", F.lit("a")), "served_at", host="host")
+print(plain.select(plain["user"]).collect())
+other = SparkSession.builder.remote(sys.argv[1]).create()
+try:
+    tailrace.join(left, other.sql("SELECT 7 AS user, now() AS clicked_at"), on="user", **times)
+except tailrace.TailraceSessionError as error:
+    print(error)
+other.stop()
+spark.stop()
+"""
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
     started = ConnectServer(tmp_path_factory.mktemp("connect") / "log", SETTINGS)
@@ -92,6 +122,23 @@ def _refused(server: ConnectServer, run_python: RunPython, script: Path) -> list
     done = run_python(str(script), server.address)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
+
+
+@pytest.mark.campaign
+def test_a_result_is_a_frame_like_others(
+    server: ConnectServer, run_python: RunPython, tmp_path: Path
+) -> None:
+    script = tmp_path / "client.py"
+    script.write_text(_FRAMES)
+    done = run_python(str(script), server.address)
+    assert done.stdout.splitlines() == [
+        "[Row(labels[0].n=1)]",
+        "{'rows': 1}",
+        "[Row(user=7, size(again)=1)]",
+        "[5, 6]",
+        "[Row(user=7)]",
+        "The DataFrames are of two sessions of Spark Connect: make them in one.",
+    ], done.stderr
 
 
 @pytest.mark.campaign

@@ -49,7 +49,10 @@ private[tailrace] object PendingCall {
     override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
       case call: PendingCall if call.childrenResolved =>
         val frames = call.children.map(SparkPlans.toFrame(session.asInstanceOf[ClassicSession], _))
-        ConnectMethods.plan(call.method, call.arguments.map(filled(_, session, frames)))
+        SparkPlans.inPlaceOf(
+          call,
+          ConnectMethods.plan(call.method, call.arguments.map(filled(_, session, frames)))
+        )
     }
   }
 }

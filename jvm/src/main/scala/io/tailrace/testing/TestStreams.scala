@@ -110,8 +110,10 @@ final class TestQuery(streams: TestStreams, session: SparkSession, checkpoint: S
     case other => throw new IllegalArgumentException(s"no output mode $other")
   }
 
-  /** Arrays of bytes with equal content aren't equal by themselves. */
+  /** Arrays of bytes with equal content aren't equal by themselves, and NaN never is. */
   private def comparable(value: Any): Any = value match {
+    case number: Double => ("double", java.lang.Double.doubleToLongBits(number))
+    case number: Float => ("float", java.lang.Float.floatToIntBits(number))
     case bytes: Array[Byte] => bytes.toSeq
     case row: Row => row.toSeq.map(comparable)
     case all: scala.collection.Map[_, _] => all.map { case (k, v) => comparable(k) -> comparable(v) }

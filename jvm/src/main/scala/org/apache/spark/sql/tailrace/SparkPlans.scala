@@ -6,7 +6,7 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Alias, Cast, EvalMode, Expression}
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.classic.{
   ColumnNodeToExpressionConverter,
   Dataset => ClassicDataset,
@@ -30,6 +30,16 @@ object SparkPlans {
   def session(frame: Dataset[_]): SparkSession = execution(frame).sparkSession
 
   def toFrame(session: SparkSession, plan: LogicalPlan): DataFrame = ClassicDataset.ofRows(session, plan)
+
+  /** A plan under the number by which columns of a Spark Connect client name another one: `joined["user"]`. A plan that
+    * has a number already, as one of the client's own DataFrames, stays below it.
+    */
+  def inPlaceOf(other: LogicalPlan, plan: LogicalPlan): LogicalPlan =
+    other.getTagValue(LogicalPlan.PLAN_ID_TAG).fold(plan) { id =>
+      val own = if (plan.getTagValue(LogicalPlan.PLAN_ID_TAG).isEmpty) plan else Project(plan.output, plan)
+      own.setTagValue(LogicalPlan.PLAN_ID_TAG, id)
+      own
+    }
 
   /** A batch DataFrame of rows of Spark's own kind. */
   def frameOf(session: SparkSession, rows: RDD[InternalRow], schema: StructType): DataFrame =

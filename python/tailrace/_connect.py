@@ -4,7 +4,7 @@ A call is planned again with each plan that it is in, as all of a Connect client
 """
 
 # Only private fields of pyspark lead to a DataFrame's plan.
-# pyright: reportPrivateUsage=false
+# pyright: reportPrivateUsage=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 

@@ -97,14 +97,8 @@ def ask(method: str, of: DataFrame | SparkSession, *arguments: object) -> Any:
 def check_session(session: SparkSession) -> None:
     """Asks the server whether it has all that Tailrace needs, and compares all versions once a session."""
     if session not in _compared:
-        # Marked before it is asked: the question is a call, too.
+        check_versions(_answered(session, "versions"), pyspark.__version__)
         _compared.add(session)
-        try:
-            versions = _answer(session, "versions")
-        except BaseException:
-            _compared.discard(session)
-            raise
-        check_versions(versions, pyspark.__version__)
 
 
 def recursion(frame: DataFrame, op: Callable[[DataFrame], DataFrame], *arguments: object) -> DataFrame:
@@ -177,6 +171,10 @@ def _only_defines(error: PySparkException) -> bool:
 
 def _answer(session: SparkSession, method: str, *arguments: object) -> Any:
     check_session(session)
+    return _answered(session, method, *arguments)
+
+
+def _answered(session: SparkSession, method: str, *arguments: object) -> Any:
     (row,) = _called(DataFrame(_call_of(session, method, arguments), session).collect)
 
     def held(fields: dict[str, Any]) -> Any:

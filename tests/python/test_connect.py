@@ -67,6 +67,20 @@ try:
 except tailrace.TailraceSessionError as error:
     print(error)
 other.stop()
+
+from tailrace import _connect
+from tailrace.errors import TailraceVersionError
+
+def differ(*_):
+    raise TailraceVersionError("versions differ")
+
+_connect.check_versions = differ
+_connect._compared.clear()
+for _ in range(2):
+    try:
+        tailrace.join(left, right, on="user", **times)
+    except TailraceVersionError as error:
+        print(error)
 spark.stop()
 """
 
@@ -138,6 +152,7 @@ def test_a_result_is_a_frame_like_others(
         "[5, 6]",
         "[Row(user=7)]",
         "The DataFrames are of two sessions of Spark Connect: make them in one.",
+        *["versions differ"] * 2,
     ], done.stderr
 
 

@@ -16,37 +16,15 @@ import tempfile
 from pathlib import Path
 
 import report
-from runs import RunResult, RunSpec, launch
-from workload import Streams, Workload, prepare
+from turns import in_turn
+from workload import Workload, prepare
 
 _LATE_SHARE = 0.05
 _TWO_HOURS_MS = 7_200_000.0
 
 
-def _run(engine: str, streams: Streams, work: Path) -> RunResult:
-    with tempfile.TemporaryDirectory(prefix=f"{engine}-", dir=work) as scratch:
-        spec = RunSpec(
-            engine=engine,
-            data=str(streams.path),
-            rows=streams.rows,
-            window="30 minutes",
-            delay="2 minutes",
-            master="local[2]",
-            partitions=2,
-            memory="4g",
-            conf={},
-            scratch=str(Path(scratch) / "run"),
-        )
-        return launch(spec, timeout=3600)
-
-
 def _compared(workload: Workload, engines: tuple[str, ...], times: int, work: Path) -> list[str]:
-    streams = prepare(workload, work)
-    runs = []
-    for i in range(times):
-        for engine in engines[:: 1 if i % 2 == 0 else -1]:
-            runs.append(_run(engine, streams, work))
-            print(f"run {i + 1} of {engine}: {runs[-1].seconds:.1f} s", flush=True)
+    runs = in_turn(engines, prepare(workload, work), "30 minutes", times, work)
     found = report.medians(runs, report.numbers(workload.row_bytes, 2))
     rows = {engine: found[engine] for engine in engines}
     return [report.table(rows), "", report.ratios(rows, to=engines[0])]

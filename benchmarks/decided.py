@@ -15,27 +15,10 @@ import tempfile
 from pathlib import Path
 
 import report
-from runs import RunResult, RunSpec, launch
-from workload import Streams, Workload, prepare
+from turns import in_turn
+from workload import Workload, prepare
 
 _ENGINES = ("tailrace-first", "tailrace-first-decided", "tailrace-inner", "tailrace-inner-exactly-one")
-
-
-def _run(engine: str, streams: Streams, work: Path) -> RunResult:
-    with tempfile.TemporaryDirectory(prefix=f"{engine}-", dir=work) as scratch:
-        spec = RunSpec(
-            engine=engine,
-            data=str(streams.path),
-            rows=streams.rows,
-            window="30 days",
-            delay="2 minutes",
-            master="local[2]",
-            partitions=2,
-            memory="4g",
-            conf={},
-            scratch=str(Path(scratch) / "run"),
-        )
-        return launch(spec, timeout=3600)
 
 
 def main() -> int:
@@ -50,14 +33,9 @@ def main() -> int:
     workload = Workload(
         left=a.left, slices=a.slices, rows_per_key=1, match_share=0.99, label_delay_ms=15_000.0
     )
-    runs = []
     with tempfile.TemporaryDirectory(prefix="tailrace-bench-") as folder:
         work = Path(folder).resolve()
-        streams = prepare(workload, work)
-        for i in range(a.runs):
-            for engine in _ENGINES[:: 1 if i % 2 == 0 else -1]:
-                runs.append(_run(engine, streams, work))
-                print(f"run {i + 1} of {engine}: {runs[-1].seconds:.1f} s", flush=True)
+        runs = in_turn(_ENGINES, prepare(workload, work), "30 days", a.runs, work)
     rows = report.medians(runs, report.numbers(workload.row_bytes, 2))
     lines = [*report.heading(str(vars(a))), "", report.table(rows), ""]
     lines += [report.ratios({e: rows[e] for e in pair}, to=pair[0]) for pair in (_ENGINES[:2], _ENGINES[2:])]

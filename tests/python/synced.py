@@ -13,7 +13,7 @@ import pyarrow as pa
 
 import tailrace
 from arrivals import arrive
-from streams import at, second
+from streams import at, next_rows, second
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -152,3 +152,8 @@ class Model:
             self._release = max(self._release, min(latest.values()) - self._delay)
         elif latest:
             self._left_low = max(self._left_low, min(latest.values()))
+
+
+def new(query: StreamQuery) -> list[tuple[Any, ...]]:
+    """The rows of what was added since the last call."""
+    return sorted(map(shown, next_rows(query)), key=repr)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from streams import next_rows
-from synced import Model, Row, Synced, shown
+from synced import Model, Row, Synced, new, shown
 
 if TYPE_CHECKING:
     from tailrace.testing import StreamQuery, StreamTest
@@ -18,10 +17,6 @@ if TYPE_CHECKING:
 @pytest.fixture
 def streams(stream_test: StreamTest) -> Synced:
     return Synced(stream_test)
-
-
-def new(query: StreamQuery) -> list[tuple[Any, ...]]:
-    return sorted(map(shown, next_rows(query)), key=repr)
 
 
 def held(query: StreamQuery) -> tuple[int, int, int]:

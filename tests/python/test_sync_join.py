@@ -10,23 +10,18 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import tailrace
-from streams import next_rows, second
-from synced import SCHEMA, Model, Row, Synced, shown, write
+from streams import second
+from synced import SCHEMA, Model, Row, Synced, new, shown, write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tailrace.testing import StreamQuery, StreamTest
+    from tailrace.testing import StreamTest
 
 
 @pytest.fixture
 def streams(stream_test: StreamTest) -> Synced:
     return Synced(stream_test)
-
-
-def new(query: StreamQuery) -> list[tuple[Any, ...]]:
-    """The rows of what was added since the last call."""
-    return sorted(map(shown, next_rows(query)), key=repr)
 
 
 def test_a_left_row_waits_for_the_slowest_right_partition(streams: Synced) -> None:

@@ -54,18 +54,8 @@ final class AmendedSilenceSuite extends SparkSuite with ScalaCheckPropertyChecks
     }
   }
 
-  private def optionsOf(s: Scenario, amendFor: Long): JoinOptions = JoinOptions(
-    leftTime = "t",
-    rightTime = "rt",
-    after = s"${s.after} microseconds",
-    before = s"${s.before} microseconds",
-    `match` = s.matching,
-    maxMatches = s.maxMatches,
-    onLate = if (s.marksLate) "mark" else "drop",
-    releaseEvery = Some("batch"),
-    closeAfter = Some("1 hour"),
-    amendFor = Some(s"$amendFor microseconds")
-  )
+  private def optionsOf(s: Scenario, amendFor: Long): JoinOptions =
+    s.options.copy(closeAfter = Some("1 hour"), amendFor = Some(s"$amendFor microseconds"))
 
   private var amended = 0L
   private var closed = 0L

@@ -15,17 +15,8 @@ final class AmendmentsPropertySuite extends SparkSuite with ScalaCheckPropertyCh
 
   private val amendFors = Gen.oneOf(1L, 3000000L, 10000000L, 10000000L, 45000000L)
 
-  private def optionsOf(s: Scenario, amendFor: Long): JoinOptions = JoinOptions(
-    leftTime = "t",
-    rightTime = "rt",
-    after = s"${s.after} microseconds",
-    before = s"${s.before} microseconds",
-    `match` = s.matching,
-    maxMatches = s.maxMatches,
-    onLate = if (s.marksLate) "mark" else "drop",
-    releaseEvery = Some("batch"),
-    amendFor = Some(s"$amendFor microseconds")
-  )
+  private def optionsOf(s: Scenario, amendFor: Long): JoinOptions =
+    s.options.copy(amendFor = Some(s"$amendFor microseconds"))
 
   private def oracleOf(s: Scenario, amendFor: Long, delays: (Long, Long)) =
     new AmendmentOracle(s.before, s.after, amendFor, s.matching, s.maxMatches, s.marksLate, delays)

@@ -21,16 +21,8 @@ final class HorizonsPropertySuite extends SparkSuite with ScalaCheckPropertyChec
     if (emit == "defer") Seq(named.head, named.last).distinct else named
   }
 
-  private def optionsOf(s: Scenario, ends: Seq[Long], emit: String): JoinOptions = JoinOptions(
-    leftTime = "t",
-    rightTime = "rt",
-    after = s"${s.after} microseconds",
-    before = s"${s.before} microseconds",
-    `match` = s.matching,
-    maxMatches = s.maxMatches,
-    onLate = if (s.marksLate) "mark" else "drop",
+  private def optionsOf(s: Scenario, ends: Seq[Long], emit: String): JoinOptions = s.options.copy(
     lateLabels = s.lateLabels,
-    releaseEvery = Some("batch"),
     horizons = ends.map(end => s"$end microseconds"),
     emit = emit
   )

@@ -14,15 +14,8 @@ import io.tailrace.testkit.{Campaign, Emitted, Engaged, JoinOracle, Served, Spar
 class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
   import LabelJoinPropertySuite._
 
-  private def optionsOf(s: Scenario): JoinOptions = JoinOptions(
-    leftTime = "t",
-    rightTime = "rt",
-    after = s"${s.after} microseconds",
-    before = s"${s.before} microseconds",
+  private def optionsOf(s: Scenario): JoinOptions = s.options.copy(
     how = if (s.grouped) "left" else "inner",
-    `match` = s.matching,
-    maxMatches = s.maxMatches,
-    onLate = if (s.marksLate) "mark" else "drop",
     lateLabels = s.lateLabels,
     releaseEvery = Option.when(s.grouped)("batch"),
     release = if (s.decided) "decided" else "closed",
@@ -187,6 +180,18 @@ object LabelJoinPropertySuite {
       TailraceConf.BatchBufferBytes.key -> bufferBytes,
       TailraceConf.CompactionRuns.key -> compactionRuns,
       "spark.sql.streaming.stateStore.checkpointFormatVersion" -> formatVersion
+    )
+
+    /** Of a join with groups that come out in each batch. */
+    def options: JoinOptions = JoinOptions(
+      leftTime = "t",
+      rightTime = "rt",
+      after = s"$after microseconds",
+      before = s"$before microseconds",
+      `match` = matching,
+      maxMatches = maxMatches,
+      onLate = if (marksLate) "mark" else "drop",
+      releaseEvery = Some("batch")
     )
 
     /** With unique keys: each of them has at most one left and one right row. */

@@ -48,23 +48,15 @@ final class MemoryCampaignSuite extends AnyFunSuite with JoinFixture with Campai
     val oracle = new JoinDataOracle(data, settings)
     val metrics = joinMetrics()
     (0 until batches).foreach { batch =>
-      def part(n: Int): Range =
-        (n.toLong * batch / batches).toInt until (n.toLong * (batch + 1) / batches).toInt
       val isLast = batch == batches - 1
       val watermark = if (isLast) data.end + settings.window.after + 1 else JoinWindow.NoWatermark
       val manager = memory()
       val store = open(provider, batch.toLong)
       val task = taskOf(data, settings, store, manager, watermark, metrics)
-      try {
-        task.output(data.leftRows(part(data.lefts)), data.rightRows(part(data.rights))).foreach(oracle.take)
-        task.expire()
-        task.close()
-        assert(manager.getMemoryConsumptionForThisTask == 0, "bytes of task memory are still taken")
-        store.commit()
-      } finally {
-        task.close()
-        store.abort()
-      }
+      runTask(task, store, manager)(
+        data.leftRows(part(data.lefts, batch, batches)),
+        data.rightRows(part(data.rights, batch, batches))
+      )(oracle.take)
     }
     val differences = oracle.differences
     assert(differences.isEmpty, s"$data $settings, $batches batches")

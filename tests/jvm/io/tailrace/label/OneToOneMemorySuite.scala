@@ -96,25 +96,14 @@ final class OneToOneMemorySuite extends AnyFunSuite with JoinFixture with TimeLi
     val metrics = joinMetrics()
     val out = mutable.ArrayBuffer.empty[(Int, Int)]
     (0 until batches).foreach { batch =>
-      def part(n: Int): Range =
-        (n.toLong * batch / batches).toInt until (n.toLong * (batch + 1) / batches).toInt
-      val (lefts, rights) = (part(data.lefts), part(data.rights))
+      val (lefts, rights) = (part(data.lefts, batch, batches), part(data.rights, batch, batches))
       val manager = memory()
       val store = open(provider, batch.toLong)
       val task = taskOf(data, settings, store, manager, JoinWindow.NoWatermark, metrics, bufferBytes)
-      try {
-        val random = new Random(batch.toLong)
-        val (someLefts, someRights) = (random.shuffle(lefts.toList), random.shuffle(rights.toList))
-        task
-          .output(data.leftRows(someLefts), data.rightRows(someRights))
-          .foreach(row => out += row.getInt(2) -> row.getInt(5))
-        task.expire()
-        task.close()
-        assert(manager.getMemoryConsumptionForThisTask == 0, "bytes of task memory are still taken")
-        store.commit()
-      } finally {
-        task.close()
-        store.abort()
+      val random = new Random(batch.toLong)
+      val (someLefts, someRights) = (random.shuffle(lefts.toList), random.shuffle(rights.toList))
+      runTask(task, store, manager)(data.leftRows(someLefts), data.rightRows(someRights)) { row =>
+        out += row.getInt(2) -> row.getInt(5): Unit
       }
       oracle.batch(lefts, rights)
     }

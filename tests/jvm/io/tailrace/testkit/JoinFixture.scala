@@ -69,6 +69,26 @@ trait JoinFixture extends StoreFixture { self: Suite =>
     val context = StoredJoinContext(columnsOf(settings), store, new RowMemory(manager), bufferBytes, metrics)
     new LabelJoinTasks(times, settings, new WaitingLeft).task(context)
   }
+
+  /** The part of so many rows that is in one of some batches. */
+  def part(rows: Int, batch: Int, batches: Int): Range =
+    (rows.toLong * batch / batches).toInt until (rows.toLong * (batch + 1) / batches).toInt
+
+  /** Runs a task, and commits its store. All of its memory has to be free then. */
+  def runTask(task: StoredJoinTask, store: TailraceStateStore, manager: TaskMemoryManager)(
+      left: Iterator[InternalRow],
+      right: Iterator[InternalRow]
+  )(take: InternalRow => Unit): Unit =
+    try {
+      task.output(left, right).foreach(take)
+      task.expire()
+      task.close()
+      assert(manager.getMemoryConsumptionForThisTask == 0, "bytes of task memory are still taken")
+      store.commit(): Unit
+    } finally {
+      task.close()
+      store.abort()
+    }
 }
 
 /** The rows of both sides of a join, each made from its number.

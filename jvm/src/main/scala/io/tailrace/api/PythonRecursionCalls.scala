@@ -52,7 +52,7 @@ private[api] trait PythonRecursionCalls {
       frame: Dataset[_],
       pathColumns: util.List[String],
       options: util.Map[String, String]
-  ): RecursionCall = Tailrace.resumeRecursion(frame, chosen(pathColumns, options), id.toLong)
+  ): RecursionCall = Tailrace.beginRecursion(frame, chosen(pathColumns, options), Some(id.toLong))
 
   private def chosen(
       pathColumns: util.List[String],

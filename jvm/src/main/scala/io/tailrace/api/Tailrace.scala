@@ -275,13 +275,12 @@ object Tailrace extends StateCommands {
     SparkPlans.toFrame(session, resolve(SparkPlans.analyzed(frame), session.sessionState.conf.resolver))
   }
 
-  private[api] def beginRecursion(frame: Dataset[_], options: RecursionOptions): RecursionCall = {
-    SessionCheck.check(frame.sparkSession)
-    new RecursionCall(frame, options)
-  }
-
-  /** @param id the client's, below zero: no other recursion has it */
-  private[api] def resumeRecursion(frame: Dataset[_], options: RecursionOptions, id: Long): RecursionCall = {
+  /** @param id see [[RecursionCall]] */
+  private[api] def beginRecursion(
+      frame: Dataset[_],
+      options: RecursionOptions,
+      id: Option[Long] = None
+  ): RecursionCall = {
     SessionCheck.check(frame.sparkSession)
     new RecursionCall(frame, options, id)
   }

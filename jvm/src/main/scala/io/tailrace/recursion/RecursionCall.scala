@@ -11,12 +11,13 @@ import io.tailrace.plan.{Columns, Obstacle}
 
 /** One call of `recursively`, in two halves. Op is called between them: Python calls it itself.
   *
-  * @param id of the argument. Over Spark Connect each half is a call of its own, and they have the client's
+  * @param givenId of the argument, below zero. Over Spark Connect each half is a call of its own, and both have the
+  *                client's; none: a new one
   */
 final class RecursionCall private[tailrace] (
     frame: Dataset[_],
     options: RecursionOptions,
-    id: Long = RecursionCall.ids.incrementAndGet()
+    givenId: Option[Long] = None
 ) {
   private val session = SparkPlans.session(frame)
   private val input = SparkPlans.analyzed(frame)
@@ -26,7 +27,7 @@ final class RecursionCall private[tailrace] (
   private val columns = new Columns(RecursionOptions.arguments, input.output, sameName)
   private val keys = options.pathColumns.map(key)
   private val leaf = RecursionArgument(
-    id,
+    givenId.getOrElse(RecursionCall.ids.incrementAndGet()),
     input.output.map(RecursionArgument.columnLike),
     input.isStreaming
   )

@@ -1,0 +1,49 @@
+"""Engines that run in turn over the same data, each run in a process of its own."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runs import RunResult, RunSpec, launch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from workload import Streams
+
+
+def in_turn(engines: Sequence[str], streams: Streams, window: str, times: int, work: Path) -> list[RunResult]:
+    """Runs each engine so many times, every second round from the last one to the first.
+
+    Args:
+        engines: keys of `queries.QUERIES`.
+        streams: the data.
+        window: of the join, as Spark reads durations.
+        times: rounds.
+        work: a directory for what the runs leave until they have ended.
+    """
+    runs = []
+    for i in range(times):
+        for engine in engines[:: 1 if i % 2 == 0 else -1]:
+            runs.append(_run(engine, streams, window, work))
+            print(f"run {i + 1} of {engine}: {runs[-1].seconds:.1f} s", flush=True)
+    return runs
+
+
+def _run(engine: str, streams: Streams, window: str, work: Path) -> RunResult:
+    with tempfile.TemporaryDirectory(prefix=f"{engine}-", dir=work) as scratch:
+        spec = RunSpec(
+            engine=engine,
+            data=str(streams.path),
+            rows=streams.rows,
+            window=window,
+            delay="2 minutes",
+            master="local[2]",
+            partitions=2,
+            memory="4g",
+            conf={},
+            scratch=str(Path(scratch) / "run"),
+        )
+        return launch(spec, timeout=3600)

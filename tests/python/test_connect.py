@@ -168,6 +168,43 @@ def test_a_server_without_tailrace_is_refused_in_one_sentence(run_python: RunPyt
     assert len(told) == 4
 
 
+_TESTS = """
+import sys
+import tailrace
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from tailrace import _calls
+from tailrace.testing import StreamTest
+spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+try:
+    with StreamTest(spark, sys.argv[2]) as test:
+        print(test.now)
+        try:
+            print(_calls.invoke(test._streams, "getClass"))
+        except PySparkException as error:
+            print("NoSuchMethodException" in str(error))
+except tailrace.TailraceSessionError as error:
+    print(error.condition)
+"""
+
+
+@pytest.mark.campaign
+def test_only_a_server_for_tests_takes_those_of_clients(
+    server: ConnectServer, run_python: RunPython, tmp_path: Path
+) -> None:
+    """And by their methods only: `getClass` would lead a client to all classes of the server."""
+    script = tmp_path / "client.py"
+    script.write_text(_TESTS)
+    done = run_python(str(script), server.address, str(tmp_path / "test"))
+    assert done.stdout.splitlines() == ["2026-01-01 00:00:00+00:00", "True"], done.stderr
+    ours = ConnectServer(tmp_path / "log", {**SETTINGS, "spark.tailrace.connect.testing": "false"})
+    try:
+        done = run_python(str(script), ours.address, str(tmp_path / "test"))
+    finally:
+        ours.stop()
+    assert done.stdout.splitlines() == ["TAILRACE_CONNECT_TESTING_OFF"], done.stderr
+
+
 @pytest.mark.campaign
 def test_an_error_has_its_class_its_condition_and_spark_s_class(
     server: ConnectServer, run_python: RunPython, tmp_path: Path

@@ -39,6 +39,7 @@ SETTINGS = {
     "spark.log.level": "ERROR",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
+    "spark.tailrace.connect.testing": "true",
 }
 
 

@@ -107,7 +107,7 @@ final class ImportRulesSuite extends AnyFunSuite {
       "exchange",
       "testing"
     )),
-    "connect" -> Set("api", "common"),
+    "connect" -> Set("api", "common", "testing"),
     "testing" -> Set("checkpoint", "driver", "watermark"),
     "monitor" -> Set("common", "checkpoint"),
     "why" -> (ofCapabilities ++ Set("join", "inspect", "label", "sync", "asof", "watermark", "recursion"))

@@ -29,6 +29,7 @@ final class ErrorsSuite extends AnyFunSuite {
   private val all: Map[String, Throwable] = Map(
     "TAILRACE_SESSION_EXTENSION_MISSING" -> Errors.extensionMissing(),
     "TAILRACE_CONNECT_CALL_UNKNOWN" -> Errors.connectCallUnknown("C"),
+    "TAILRACE_CONNECT_TESTING_OFF" -> Errors.connectTestingOff(),
     "TAILRACE_SPARK_VERSION_MISMATCH" -> Errors.sparkVersionMismatch("B", "F"),
     "TAILRACE_EXAMPLES_CONDITION" ->
       ExampleErrors.condition("tailrace.examples", "where", "C", Seq("A"), ExampleErrors.noLabel()),

@@ -171,6 +171,8 @@ object Errors {
   def connectCallUnknown(call: String): TailraceAnalysisException =
     refuse("TAILRACE_CONNECT_CALL_UNKNOWN", "call" -> call)
 
+  def connectTestingOff(): TailraceAnalysisException = refuse("TAILRACE_CONNECT_TESTING_OFF")
+
   def confInvalid(key: String, value: String, expected: String): TailraceAnalysisException =
     refuse("TAILRACE_CONF_INVALID", "key" -> key, "value" -> value, "expected" -> expected)
 

@@ -104,6 +104,12 @@ object TailraceConf {
   val NoOutputAfter: DurationEntry =
     new DurationEntry("spark.tailrace.monitor.noOutputAfter", default = 10L * 60 * 1000)
 
+  /** Whether clients of a Spark Connect server may test on it, by `tailrace.testing`: such tests move the clock that all
+    * queries of the server have, and let files of checkpoints fail. The server's, at its start.
+    */
+  val ConnectTesting: ChoiceEntry[Boolean] =
+    new ChoiceEntry("spark.tailrace.connect.testing", false, Seq("true" -> true, "false" -> false))
+
   private[common] val all: Seq[ConfEntry[_]] = Seq[ConfEntry[_]](
     BatchBufferBytes,
     BucketsPerWindow,
@@ -121,7 +127,8 @@ object TailraceConf {
     WatermarkBeginAnew,
     WatermarkLabels,
     MonitorHistory,
-    NoOutputAfter
+    NoOutputAfter,
+    ConnectTesting
   )
 
   /** Refuses a key that no setting has: a misspelt setting would be ignored without a word.

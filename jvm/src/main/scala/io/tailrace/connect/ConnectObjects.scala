@@ -5,8 +5,17 @@ import java.util.concurrent.atomic.AtomicLong
 
 import scala.jdk.CollectionConverters._
 
-/** Objects of the server that a client calls, by their names: the streams and queries of its tests. Each belongs to the
-  * one that has given it, and all are dropped with the first one's `close`.
+import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
+import org.apache.spark.sql.connect.service.{
+  SessionHolder,
+  SessionKey,
+  SparkListenerConnectSessionClosed => SessionClosed
+}
+
+import io.tailrace.testing.TestStreams
+
+/** Objects of the server that a client calls, by their names: the streams and queries of its tests. Each belongs to
+  * the one that has given it. All are dropped with the first one's `close`, and with their session.
   *
   * {{{
   *   testStreams        -> 1
@@ -15,8 +24,8 @@ import scala.jdk.CollectionConverters._
   *   invoke 1 close     1, 2, 3 are gone
   * }}}
   */
-private[connect] object ConnectObjects {
-  private final case class Held(value: AnyRef, owner: Option[String])
+private[connect] final class ConnectObjects {
+  import ConnectObjects._
 
   private val held = new ConcurrentHashMap[String, Held]
   private val last = new AtomicLong
@@ -37,8 +46,9 @@ private[connect] object ConnectObjects {
   /** Calls a method of an object. */
   def invoke(name: String, method: String, arguments: Seq[AnyRef]): AnyRef = {
     val value = apply(name)
-    val found =
-      value.getClass.getMethods.find(m => m.getName == method && m.getParameterCount == arguments.size)
+    val found = value.getClass.getMethods.find { m =>
+      m.getName == method && m.getParameterCount == arguments.size && isOfTests(m.getDeclaringClass)
+    }
     def missing = new NoSuchMethodException(s"${value.getClass.getName}.$method, ${arguments.size} arguments")
     val result = ConnectMethods.invoke(value, found.getOrElse(throw missing), arguments)
     if (method == "close") drop(name)
@@ -48,5 +58,35 @@ private[connect] object ConnectObjects {
   private def drop(name: String): Unit = {
     held.remove(name)
     held.asScala.collect { case (other, Held(_, Some(`name`))) => other }.foreach(drop)
+  }
+
+  private def close(): Unit =
+    held.values.asScala.map(_.value).foreach { case open: AutoCloseable => open.close(); case _ => }
+}
+
+private[connect] object ConnectObjects {
+  private final case class Held(value: AnyRef, owner: Option[String])
+
+  private val ofSessions = new ConcurrentHashMap[SessionKey, ConnectObjects]
+
+  def of(session: SessionHolder): ConnectObjects = ofSessions.computeIfAbsent(
+    session.key,
+    key => {
+      session.session.sparkContext.addSparkListener(new AtEnd(key))
+      new ConnectObjects
+    }
+  )
+
+  /** A client names the method. One that `Object` has would lead it by reflection to all classes of the server. */
+  private def isOfTests(declaring: Class[_]): Boolean =
+    declaring.getPackageName == classOf[TestStreams].getPackageName
+
+  /** A client that is killed doesn't close its streams. Spark closes its session, an hour after its last call. */
+  private final class AtEnd(key: SessionKey) extends SparkListener {
+    override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
+      case closed: SessionClosed if SessionKey(closed.userId, closed.sessionId) == key =>
+        Option(ofSessions.remove(key)).foreach(_.close())
+      case _ =>
+    }
   }
 }

@@ -16,6 +16,7 @@ import org.apache.spark.sql.{Dataset, Row}
 import org.sparkproject.connect.protobuf.Any
 
 import io.tailrace.api.PythonApi
+import io.tailrace.common.{Errors, TailraceConf}
 
 import com.fasterxml.jackson.databind.ObjectMapper
 
@@ -56,13 +57,22 @@ final class TailraceRelations extends RelationPlugin {
       val frames = children.toSeq.map(SparkPlans.toFrame(planner.session, _))
       arguments.map(PendingCall.filled(_, planner.session, frames))
     }
+    def objects = objectsOfTests(planner)
     (call.method, arguments) match {
-      case (HeldObject, Seq(name: String)) => answer(ConnectObjects(name), None)
+      case (HeldObject, Seq(name: String)) => answer(objects(name), None, objects)
       case (Invocation, (name: String) +: (method: String) +: _) =>
-        answer(ConnectObjects.invoke(name, method, filled.drop(2)), Some(name))
+        answer(objects.invoke(name, method, filled.drop(2)), Some(name), objects)
       case (method, _) if ConnectMethods.plans(method) => PendingCall(method, arguments, children.toSeq)
-      case (method, _) => answer(ConnectMethods.value(method, filled), None)
+      case (method, _) => answer(ConnectMethods.value(method, filled), None, objects)
     }
+  }
+
+  /** Those of the client's session. A test moves the clock of all queries of the server, and lets their files fail. */
+  private def objectsOfTests(planner: SparkConnectPlanner): ConnectObjects = {
+    // Not the session's settings, which a client may set.
+    val settings = planner.session.sparkContext.getConf
+    if (!TailraceConf.ConnectTesting.read(settings.getOption)) throw Errors.connectTestingOff()
+    ConnectObjects.of(planner.sessionHolder)
   }
 }
 
@@ -75,18 +85,20 @@ private[connect] object TailraceRelations {
 
   private val json = new ObjectMapper
 
-  private def answer(of: AnyRef, owner: Option[String]): LogicalPlan = of match {
+  /** @param objects by name: for what has no JSON */
+  private def answer(of: AnyRef, owner: Option[String], objects: => ConnectObjects): LogicalPlan = of match {
     case frame: Dataset[_] => SparkPlans.analyzed(frame)
     case value =>
       val column = AttributeReference("answer", StringType, nullable = false)()
-      LocalRelation.fromExternalRows(Seq(column), Seq(Row(json.writeValueAsString(readable(value, owner)))))
+      val text = json.writeValueAsString(readable(value, objects.hold(_, owner)))
+      LocalRelation.fromExternalRows(Seq(column), Seq(Row(text)))
   }
 
-  private def readable(value: AnyRef, owner: Option[String]): AnyRef = value match {
+  private def readable(value: AnyRef, hold: AnyRef => String): AnyRef = value match {
     case null | _: String | _: java.lang.Number | _: java.lang.Boolean => value
-    case list: java.util.List[_] => list.asScala.map(one => readable(one.asInstanceOf[AnyRef], owner)).asJava
+    case list: java.util.List[_] => list.asScala.map(one => readable(one.asInstanceOf[AnyRef], hold)).asJava
     case map: java.util.Map[_, _] => map
     case _: scala.runtime.BoxedUnit => null
-    case other => Map(Name -> ConnectObjects.hold(other, owner)).asJava
+    case other => Map(Name -> hold(other)).asJava
   }
 }

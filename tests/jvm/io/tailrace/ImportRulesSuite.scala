@@ -48,6 +48,19 @@ final class ImportRulesSuite extends AnyFunSuite {
       "(?m)(?<!package )\\bio\\.tailrace\\.(\\w+)".r.findAllMatchIn(code).map(_.group(1)).toSet
 
     def usesSpark: Boolean = code.contains("org.apache.spark")
+
+    /** Packages of Spark that the code names: what comes before the first name in capitals. */
+    lazy val sparks: Set[String] =
+      "org\\.apache\\.spark((?:\\.[a-z]\\w*)*)(?:\\.\\{([^}]*)\\})?".r
+        .findAllMatchIn(code)
+        .flatMap { found =>
+          val name = found.group(1).stripPrefix(".")
+          val inBraces = Option(found.group(2)).toSeq.flatMap(_.split(',')).map(_.trim.takeWhile(_.isLetterOrDigit))
+          val below = inBraces.filter(_.headOption.exists(_.isLower))
+          below.map(b => if (name.isEmpty) b else s"$name.$b") ++
+            Option.when(inBraces.isEmpty || below.size < inBraces.size)(name)
+        }
+        .toSet
   }
 
   private lazy val sources: Seq[Source] = {
@@ -136,17 +149,34 @@ final class ImportRulesSuite extends AnyFunSuite {
     in("org.apache.spark.sql.tailrace").foreach(s => assert(s.ours.isEmpty, s.path))
   }
 
-  test(
-    "packages of Spark that change often are imported by the bridge, and by few classes that Spark calls"
-  ) {
-    val changing = Seq("classic", "execution.streaming").map("org.apache.spark.sql." + _)
-    val users = sources.filter(s => s.path.startsWith("io/") && changing.exists(s.code.contains))
-    // These implement an operator, a store or a file manager of Spark.
-    val most =
-      Map("checkpoint" -> 1, "driver" -> 1, "join" -> 3, "recursion" -> 1, "state" -> 5, "testing" -> 1)
-    users.groupBy(_.packageName.stripPrefix("io.tailrace.")).foreach { case (name, files) =>
-      assert(files.size <= most.getOrElse(name, 0), files.map(_.path))
-    }
+  // Spark's packages that our code may use outside of the bridge: what it uses of them is the same in all minor
+  // versions that we build for. `execution` has operators and their traits.
+  private val lasting = Set("broadcast", "internal", "internal.io", "memory", "network.util", "rdd", "scheduler") ++
+    Set("storage", "util", "sql.execution", "sql.execution.metric")
+  private val lastingWithAllBelow = Seq("unsafe", "sql.connector", "sql.functions", "sql.sources", "sql.streaming") ++
+    Seq("sql.tailrace", "sql.types", "sql.util", "sql.catalyst")
+  private val changing = Set("sql.catalyst.streaming")
+
+  private def isLasting(name: String): Boolean = name.isEmpty || name == "sql" || lasting(name) ||
+    (!changing(name) && lastingWithAllBelow.exists(p => name == p || name.startsWith(s"$p.")))
+
+  test("packages of Spark that change between minor versions are used by the bridge alone") {
+    val found = for {
+      source <- sources if source.path.startsWith("io/")
+      name <- source.sparks if !isLasting(name)
+    } yield s"${source.path}: org.apache.spark.$name"
+    assert(found.isEmpty)
+  }
+
+  test("all of Spark that code names is seen: imports, names in braces, names in full") {
+    def of(line: String) = Source("", Seq("package io.tailrace.x", line)).sparks
+    assert(of("import org.apache.spark.sql.classic.SparkSession") == Set("sql.classic"))
+    assert(of("import org.apache.spark.sql.{classic, Row}") == Set("sql.classic", "sql"))
+    assert(of("import org.apache.spark.sql.{Row, execution => e}") == Set("sql.execution", "sql"))
+    assert(of("import org.apache.spark.TaskContext") == Set(""))
+    assert(of("  val a = new org.apache.spark.sql.execution.streaming.state.RocksDB") ==
+      Set("sql.execution.streaming.state"))
+    assert(of("// org.apache.spark.sql.classic").isEmpty)
   }
 
   test("pure files use no Spark") {

@@ -7,9 +7,11 @@ import java.util.UUID
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
-import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
-import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.tailrace.CancellableFSDataOutputStream
+import org.apache.spark.sql.tailrace.{
+  CancellableFSDataOutputStream,
+  CheckpointFileManager,
+  SparkCheckpoints
+}
 
 /** Writes the files of a checkpoint on a local disk. Spark's own manager starts ten processes for each file
   * (`readlink`, `chmod`) where Hadoop's native library is missing, and writes a checksum file beside each.
@@ -146,7 +148,7 @@ final class TailraceFileManager(path: Path, conf: Configuration)
 }
 
 object TailraceFileManager {
-  val Key: String = SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key
+  val Key: String = SparkCheckpoints.FileManagerKey
 
   /** A checkpoint's manager: the user's if a setting names one; ours on a local disk, and in an object store
     * that can abort a stream; else Spark's.
@@ -155,10 +157,10 @@ object TailraceFileManager {
     val scheme = Option(path.toUri.getScheme).getOrElse(FileSystem.getDefaultUri(conf).getScheme)
     // A local file system that somebody has set on purpose, such as an encrypting one, is respected.
     val isLocal = scheme == "file" && conf.get("fs.file.impl") == null
-    if (conf.get(Key) != null) CheckpointFileManager.create(path, conf)
+    if (conf.get(Key) != null) SparkCheckpoints.files(path, conf)
     else if (isLocal) new LocalFileManager(path, conf)
     else if (scheme != "file" && ObjectStoreFileManager.serves(path, conf))
       new ObjectStoreFileManager(path, conf)
-    else CheckpointFileManager.create(path, conf)
+    else SparkCheckpoints.files(path, conf)
   }
 }

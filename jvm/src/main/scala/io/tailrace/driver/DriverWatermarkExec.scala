@@ -5,9 +5,8 @@ import java.util.UUID
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.{LeafExecNode, SparkPlan}
-import org.apache.spark.sql.tailrace.{SparkSession, StreamingBatch, StreamingRun}
+import org.apache.spark.sql.tailrace._
 import org.apache.spark.unsafe.types.CalendarInterval
 
 /** A watermark that the driver computes at the end of a micro-batch, when its tasks have run. */
@@ -84,17 +83,16 @@ object DriverWatermarkExec {
     )
 }
 
-/** One event time instead of those that Spark collects: the watermark may go as far as this one. */
+/** The watermark, as the event time that the watermark may go as far as. */
 private final class DriverWatermarkStats(session: SparkSession, watermark: DriverWatermark)
-    extends EventTimeStatsAccum {
+    extends DriverEventTimes {
   private lazy val batch: StreamingBatch = StreamingBatch.current(session)
 
-  override def value: EventTimeStats = {
+  override protected def newestMs: Option[Long] = {
     SkippedBatch.runIfSkipped(session)
-    watermark.after(batch, session).fold(EventTimeStats.zero)(ms => EventTimeStats(ms, ms, ms.toDouble, 1))
+    watermark.after(batch, session)
   }
 
-  override def isZero: Boolean = currentStats == EventTimeStats.zero
   override def copy(): EventTimeStatsAccum = new DriverWatermarkStats(session, watermark)
 }
 

@@ -5,9 +5,12 @@ import java.io.{EOFException, IOException, UTFDataFormatException}
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperatorStateInfo
-import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.sql.tailrace.SparkSession
+import org.apache.spark.sql.tailrace.{
+  SparkSession,
+  SparkStores,
+  StateSchemaValidationResult,
+  StatefulOperatorStateInfo
+}
 
 import io.tailrace.common.Errors
 import io.tailrace.state.BufferedRows
@@ -20,14 +23,8 @@ private[join] object SchemaFile {
       state: StatefulOperatorStateInfo,
       conf: Configuration,
       session: SparkSession
-  ): StateSchemaValidationResult = {
-    import BufferedRows.{KeySchema, ValueSchema}
-    val schema = StateStoreColFamilySchema(StateStore.DEFAULT_COL_FAMILY_NAME, 0, KeySchema, 0, ValueSchema)
-    // Schema version 2, whatever Spark's own joins are set to: this is a store of one column family.
-    naming(state) {
-      StateSchemaCompatibilityChecker
-        .validateAndMaybeEvolveStateSchema(state, conf, List(schema), session.sessionState, 2)
-    }
+  ): StateSchemaValidationResult = naming(state) {
+    SparkStores.checkSchema(state, conf, session, BufferedRows.KeySchema, BufferedRows.ValueSchema)
   }
 
   /** Runs Spark's check. The schema is the same for all of one state format: a file that differs is damaged,
@@ -44,9 +41,5 @@ private[join] object SchemaFile {
   private def corrupt(state: StatefulOperatorStateInfo, reason: String, cause: Throwable): Throwable =
     Errors.stateFileCorrupt(file(state), reason, cause)
 
-  private def file(state: StatefulOperatorStateInfo): String = {
-    val store =
-      StateStoreId(state.checkpointLocation, state.operatorId, StateStore.PARTITION_ID_TO_CHECK_SCHEMA)
-    StateSchemaCompatibilityChecker.schemaFile(store.storeCheckpointLocation()).toString
-  }
+  private def file(state: StatefulOperatorStateInfo): String = SparkStores.schemaFile(state).toString
 }

@@ -4,20 +4,14 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
-import org.apache.spark.SparkContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, Literal}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.JoinType
-import org.apache.spark.sql.catalyst.plans.physical.{Distribution, StatefulOpClusteredDistribution}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.execution.streaming.operators.stateful._
-import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
-import org.apache.spark.sql.execution.streaming.operators.stateful.join._
-import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.streaming.{OutputMode, StateOperatorProgress}
-import org.apache.spark.sql.tailrace.{OperatorWords, SparkPlans, StreamingBatch, UnstartedContext}
+import org.apache.spark.sql.tailrace._
 
 import io.tailrace.common.TailraceConf
 import io.tailrace.driver.{HeldWork, RunState, SkippedBatch, TellsDriver}
@@ -25,11 +19,7 @@ import io.tailrace.state.{OwnStoreConf, StateLayout}
 
 /** The operator of any streaming join of ours in Spark's plan. [[StoredJoin]] says what one kind does.
   *
-  * It extends Spark's own stream-stream join for one reason: the rules that hand state information and
-  * watermarks to an operator know concrete classes only, and call `copy` on them. All else is overridden.
-  *
-  * @param parentContext the context that the parent's constructor sees. Parameters are set before it runs, so
-  *                      it broadcasts nothing (see [[UnstartedContext]]).
+  * Of Spark's own join it keeps what Spark's rules hand to it (see [[SparkJoinExec]]). All else is overridden.
   */
 final class StoredJoinExec(
     leftKeys: Seq[Expression],
@@ -44,11 +34,8 @@ final class StoredJoinExec(
     left: SparkPlan,
     right: SparkPlan,
     outputMode: Option[OutputMode]
-)(
-    val join: StoredJoin,
-    override val output: Seq[Attribute],
-    @transient private[this] var parentContext: Option[SparkContext]
-) extends StreamingSymmetricHashJoinExec(
+)(val join: StoredJoin, override val output: Seq[Attribute])
+    extends SparkJoinExec(
       leftKeys,
       rightKeys,
       joinType,
@@ -61,16 +48,12 @@ final class StoredJoinExec(
       left,
       right,
       outputMode
-    )
+    )(SparkJoinExec.forParent)
     with HeldWork
     with TellsDriver {
-  parentContext = None
+  override protected def ownCopyArgs: Seq[AnyRef] = Seq(join, output)
 
-  override protected def sparkContext: SparkContext = parentContext.getOrElse(super.sparkContext)
-
-  override protected def otherCopyArgs: Seq[AnyRef] = Seq(join, output, StoredJoinExec.forParent)
-
-  override def copy(
+  override protected def made(
       leftKeys: Seq[Expression],
       rightKeys: Seq[Expression],
       joinType: JoinType,
@@ -83,7 +66,7 @@ final class StoredJoinExec(
       left: SparkPlan,
       right: SparkPlan,
       outputMode: Option[OutputMode]
-  ): StreamingSymmetricHashJoinExec =
+  ): StoredJoinExec =
     new StoredJoinExec(
       leftKeys,
       rightKeys,
@@ -97,7 +80,7 @@ final class StoredJoinExec(
       left,
       right,
       outputMode
-    )(join, output, StoredJoinExec.forParent)
+    )(join, output)
 
   @transient private lazy val driver: StoredJoinDriver = join.onDriver(this)
 
@@ -128,19 +111,10 @@ final class StoredJoinExec(
   override def shortName: String = join.operatorName
   override def simpleString(maxFields: Int): String = join.explain
 
-  override val stateStoreNames: Seq[String] = Seq(StateStoreId.DEFAULT_STORE_NAME)
-  override def operatorStateMetadataVersion: Int = 1
-  override def operatorStateMetadata(stateSchemaPaths: List[List[String]]): OperatorStateMetadata =
-    OperatorStateMetadataV1(
-      OperatorInfoV1(getStateInfo.operatorId, shortName),
-      stateStoreNames.map(StateStoreMetadataV1(_, 0, getStateInfo.numPartitions)).toArray
-    )
-
-  override def validateAndMaybeEvolveStateSchema(
+  override protected def bindCheckpoint(
       hadoopConf: Configuration,
-      batchId: Long,
-      stateSchemaVersion: Int
-  ): List[StateSchemaValidationResult] = {
+      batchId: Long
+  ): StateSchemaValidationResult = {
     bound {
       if (!sparkContext.isLocal)
         ClusterSettings.thatMovePartitions(sparkContext.getConf).foreach { setting =>
@@ -154,26 +128,14 @@ final class StoredJoinExec(
       val ids = getStateInfo.stateStoreCkptIds.map(_.length)
       StoredJoinExec.Bound(found, found.layout(getStateInfo.numPartitions, directory, ids), batchId)
     }
-    List(SchemaFile.validate(getStateInfo, hadoopConf, session))
+    SchemaFile.validate(getStateInfo, hadoopConf, session)
   }
 
-  override def requiredChildDistribution: Seq[Distribution] = join.leftSpread.fold(
-    super.requiredChildDistribution
-  ) { spread =>
-    // Both sides have as many expressions, as Spark requires of them.
-    val more = Seq(spread, Literal(null, spread.dataType))
-    super.requiredChildDistribution.zip(more).map {
-      case (byKey: StatefulOpClusteredDistribution, expression) =>
-        byKey.copy(expressions = byKey.expressions :+ expression)
-      case (other, _) => throw new IllegalStateException(s"$nodeName requires $other")
-    }
-  }
+  override protected def leftSpread: Option[Expression] = join.leftSpread
 
-  override def workName: String = s"$shortName-${stateInfo.fold(0L)(_.operatorId)}"
+  override def workName: String = s"$shortName-$operatorId"
 
-  override def words: String = join.words(OperatorWords.pairs(this, leftKeys, rightKeys))
-
-  override lazy val instanceMetrics: Map[StateStoreInstanceMetric, SQLMetric] = Map.empty
+  override def words: String = join.words(keyWords)
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
@@ -214,14 +176,7 @@ final class StoredJoinExec(
       Option.when(hasIds)(checkpointInfoAccumulator),
       TailraceConf.BatchBufferBytes.read(setting)
     )
-    left
-      .execute()
-      .stateStoreAwareZipPartitions(
-        right.execute(),
-        getStateInfo,
-        stateStoreNames,
-        SparkPlans.stateStoreCoordinator(session)
-      )(partition)
+    zipped(partition)
   }
 
   /** The settings that the checkpoint is bound to. */
@@ -272,8 +227,6 @@ object StoredJoinExec {
   /** @param first batch of the run */
   private final case class Bound(checkpoint: JoinCheckpoint, layout: StateLayout, first: Long)
 
-  private def forParent: Option[SparkContext] = Some(UnstartedContext.get)
-
   /** @param output the columns that come out
     * @param left   the plan of the left side, with the event time of the join as its only one
     */
@@ -287,14 +240,14 @@ object StoredJoinExec {
       join.columns.leftKeys,
       join.columns.rightKeys,
       join.joinType,
-      JoinConditionSplitPredicates(None, None, None, None),
+      SparkJoinExec.NoCondition,
       None,
       None,
       None,
-      JoinStateWatermarkPredicates(),
+      SparkJoinExec.NoPredicates,
       2,
       OneEventTimeExec.side(left, join.columns.leftTime),
       OneEventTimeExec.side(right, join.columns.rightTime),
       None
-    )(join, output, forParent)
+    )(join, output)
 }

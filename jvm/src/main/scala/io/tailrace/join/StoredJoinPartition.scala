@@ -6,12 +6,7 @@ import org.apache.spark.TaskContext
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.execution.streaming.operators.stateful.{
-  StatefulOpStateStoreCheckpointInfo,
-  StatefulOperatorStateInfo
-}
-import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.sql.tailrace.SparkState
+import org.apache.spark.sql.tailrace._
 import org.apache.spark.util.{CollectionAccumulator, SerializableConfiguration}
 
 import io.tailrace.state.{BufferedRows, RowMemory, TailraceStateStore}
@@ -61,20 +56,10 @@ final class StoredJoinPartition(
   }
 
   private def open(partition: Int): TailraceStateStore = {
-    val id = StateStoreId(info.checkpointLocation, info.operatorId, partition)
-    val store = StateStore.get(
-      StateStoreProviderId(id, info.queryRunId),
-      BufferedRows.KeySchema,
-      BufferedRows.ValueSchema,
-      NoPrefixKeyStateEncoderSpec(BufferedRows.KeySchema),
-      info.storeVersion,
-      info.getStateStoreCkptId(partition).map(_.head),
-      info.stateSchemaMetadata,
-      useColumnFamilies = false,
-      storeConf,
-      hadoopConf.value.value
-    )
-    store.asInstanceOf[TailraceStateStore]
+    import BufferedRows.{KeySchema, ValueSchema}
+    SparkStores
+      .open(info, partition, KeySchema, ValueSchema, storeConf, hadoopConf.value.value)
+      .asInstanceOf[TailraceStateStore]
   }
 
   private def finish(join: StoredJoinTask, store: TailraceStateStore, memory: RowMemory): Unit = {
@@ -99,17 +84,7 @@ final class StoredJoinPartition(
     metrics(JoinMetrics.LeftStoreBytes) += tasks.leftKinds.map(store.bytesOf).sum
     metrics(JoinMetrics.RightStoreBytes) += store.bytesOf(tasks.rightKind)
     tasks.joinedKinds.foreach(kind => metrics(JoinMetrics.JoinedStoreBytes) += store.bytesOf(kind))
-    checkpointIds.foreach { ids =>
-      val checkpoint = store.getStateStoreCheckpointInfo()
-      ids.add(
-        StatefulOpStateStoreCheckpointInfo(
-          checkpoint.partitionId,
-          checkpoint.batchVersion,
-          checkpoint.stateStoreCkptId.map(Array(_)),
-          checkpoint.baseStateStoreCkptId.map(Array(_))
-        )
-      )
-    }
+    checkpointIds.foreach(_.add(SparkStores.ids(store)))
   }
 
   private def millis(body: => Unit): Long = {

@@ -5,8 +5,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.tailrace.SparkStateReader
+import org.apache.spark.sql.tailrace.{SparkStateReader, SparkStores}
 
 import io.tailrace.state.{BufferedRows, OwnStoreConf, RowShapes, TailraceStateStoreProvider}
 
@@ -30,13 +29,9 @@ final class OwnStoresInStateReader(storeOf: (Path, Configuration, Int) => (Strin
   * own name only. So a query's first plan sets this one in the query's session. The files are the same.
   */
 object PinnedProvider extends SparkStrategy {
-  private val RocksDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = {
-    val conf = SQLConf.get
-    val provider = SQLConf.STATE_STORE_PROVIDER_CLASS
-    if (plan.isStreaming && conf.getConf(provider) == classOf[TailraceStateStoreProvider].getName)
-      conf.setConf(provider, RocksDB)
+    if (plan.isStreaming)
+      SparkStores.replaceProvider(classOf[TailraceStateStoreProvider].getName, SparkStores.RocksDB)
     Nil
   }
 }

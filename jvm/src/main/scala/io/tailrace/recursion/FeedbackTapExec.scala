@@ -9,10 +9,8 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder, UnsafeRow}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
-import org.apache.spark.sql.execution.streaming.operators.stateful.WatermarkSupport
-import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.tailrace.{CancellableFSDataOutputStream, StreamingBatch}
+import org.apache.spark.sql.tailrace.{CancellableFSDataOutputStream, OutputWatermark, StreamingBatch}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.SerializableConfiguration
 
@@ -76,10 +74,7 @@ final case class FeedbackTapExec(
       case own: DriverWatermarkExec => own.watermark == RecursionWatermark(settings.name)
       case _ => false
     }
-    val watermarks = child.collect {
-      case join: StreamingSymmetricHashJoinExec if isOnTheWay(join) => join.eventTimeWatermarkForEviction
-      case operator: WatermarkSupport if isOnTheWay(operator) => operator.eventTimeWatermarkForEviction
-    }
+    val watermarks = child.collect { case operator if isOnTheWay(operator) => OutputWatermark.closed(operator) }
     watermarks.flatten.filter(_ > 0).maxOption
   }
 

@@ -11,8 +11,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.trees.TreePattern.EXPRESSION_WITH_RANDOM_SEED
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.execution.exchange.Exchange
-import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
+import org.apache.spark.sql.tailrace.{Exchange, SparkPlans, SparkSession}
 import org.apache.spark.sql.types.{DataType, DateType, TimeType}
 
 /** The plan of op, made ready for the rows of a generation.

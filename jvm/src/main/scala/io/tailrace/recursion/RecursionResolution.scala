@@ -6,11 +6,9 @@ import java.util.UUID
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
-import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.tailrace.{SparkPlans, StreamInputs}
 import org.apache.spark.sql.types._
-import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.CalendarInterval
 
 import io.tailrace.common.{Mark, Policy}
@@ -68,9 +66,8 @@ private[recursion] final class RecursionResolution(
 
   /** The source of the rows that come round. It holds the watermark if they have an event time. */
   private def fedBack(schema: StructType, times: Seq[Int]): LogicalPlan = {
-    val table = new FeedbackTable(settings, schema)
-    val (options, output) = (CaseInsensitiveStringMap.empty(), toAttributes(schema))
-    val relation = StreamingRelationV2(None, table.name(), table, options, output, None, None, None)
+    val output = toAttributes(schema)
+    val relation = StreamInputs.relation(new FeedbackTable(settings, schema), output)
     val node = UUID.randomUUID
     val rows = FeedbackRows(node, settings.name, relation)
     times.headOption.fold(rows: LogicalPlan)(i =>

@@ -2,7 +2,7 @@ package io.tailrace.replay
 
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeMap, AttributeSet, Expression}
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.tailrace.SparkPlans
 
 import io.tailrace.plan.TailraceNode
 
@@ -163,6 +163,6 @@ private[replay] final class MetadataOrder(origin: MetadataOrigin) {
       case h: ResolvedHint => h.hints.strategy.contains(BROADCAST)
       case _ => false
     }
-    hinted || table.stats.sizeInBytes <= SQLConf.get.autoBroadcastJoinThreshold
+    hinted || table.stats.sizeInBytes <= SparkPlans.broadcastBytes
   }
 }

@@ -4,7 +4,7 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
-import org.apache.spark.sql.execution.streaming.state.UnsafeRowPair
+import org.apache.spark.sql.tailrace.UnsafeRowPair
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 

@@ -9,8 +9,7 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.sql.tailrace.SparkState
+import org.apache.spark.sql.tailrace.{SparkState, StateStoreConf, StateStoreId}
 
 import io.tailrace.common.{Durability, TailraceConf}
 

@@ -1,9 +1,7 @@
 package io.tailrace.state
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.tailrace.SparkRocksDBProvider
+import org.apache.spark.sql.tailrace._
 import org.apache.spark.sql.types.StructType
 
 import io.tailrace.common.TailraceConf
@@ -16,33 +14,26 @@ import io.tailrace.common.TailraceConf
   *   Spark's operators  ── session's conf ───> StateStore.get ──> HDFS's or RocksDB's provider
   * }}}
   */
-final class OwnStoreProvider extends StateStoreProvider {
+final class OwnStoreProvider extends WholeStateProvider[TailraceStateStore] {
   private var store: Option[OwnStore] = None
-  private var storeId: StateStoreId = _
 
-  override def init(
-      stateStoreId: StateStoreId,
-      keySchema: StructType,
-      valueSchema: StructType,
-      keyStateEncoderSpec: KeyStateEncoderSpec,
-      useColumnFamilies: Boolean,
-      storeConfs: StateStoreConf,
-      hadoopConf: Configuration,
-      useMultipleValuesPerKey: Boolean,
-      stateSchemaProvider: Option[StateSchemaProvider]
+  override protected def open(
+      id: StateStoreId,
+      keys: StructType,
+      conf: StateStoreConf,
+      hadoopConf: Configuration
   ): Unit = {
-    require(BufferedRows.isKeySchema(keySchema), s"$stateStoreId is not a store of Tailrace's: $keySchema")
-    storeId = stateStoreId
+    require(BufferedRows.isKeySchema(keys), s"$id is not a store of Tailrace's: $keys")
     def setting(key: String) = Option(hadoopConf.get(key))
     SstOptions.configureCache(TailraceConf.BlockCacheBytes.read(setting))
     LocalDisk.configure(TailraceConf.LocalRunBytes.read(setting))
-    val (located, settings, shapes) = storeConfs match {
-      case own: OwnStoreConf => (stateStoreId.copy(storeName = own.store), hadoopConf, own.shapes)
+    val (located, settings, shapes) = conf match {
+      case own: OwnStoreConf => (id.copy(storeName = own.store), hadoopConf, own.shapes)
       // A reader beside the query: it must not take the files that the query's next owner needs.
-      case _ => (stateStoreId, withoutLocalDirectory(hadoopConf), RowShapes.AsWritten)
+      case _ => (id, withoutLocalDirectory(hadoopConf), RowShapes.AsWritten)
     }
     val location = located.storeCheckpointLocation()
-    store = Some(new OwnStore(stateStoreId, location, storeConfs, settings, shapes))
+    store = Some(new OwnStore(id, location, conf, settings, shapes))
   }
 
   private def withoutLocalDirectory(conf: Configuration): Configuration =
@@ -53,19 +44,16 @@ final class OwnStoreProvider extends StateStoreProvider {
       copy
     }
 
-  override def stateStoreId: StateStoreId = storeId
-
-  override def getStore(
+  override protected def load(
       version: Long,
-      stateStoreCkptId: Option[String],
-      forceSnapshotOnCommit: Boolean,
-      loadEmpty: Boolean
+      checkpointId: Option[String],
+      empty: Boolean
   ): TailraceStateStore =
     store
       .getOrElse(throw new IllegalStateException("the provider was not initialised"))
-      .store(version, stateStoreCkptId, loadEmpty)
+      .store(version, checkpointId, empty)
 
-  override def doMaintenance(): Unit = store.foreach(_.maintain())
+  override protected def maintain(): Unit = store.foreach(_.maintain())
 
   override def close(): Unit = store.foreach(_.close())
 }
@@ -77,7 +65,7 @@ final class OwnStoreProvider extends StateStoreProvider {
   * @param shapes of the operator's rows
   */
 final class OwnStoreConf(session: SQLConf, val store: String, val shapes: RowShapes)
-    extends StateStoreConf(session) {
+    extends SparkStoreConf(session) {
   override val providerClass: String = classOf[OwnStoreProvider].getName
 }
 

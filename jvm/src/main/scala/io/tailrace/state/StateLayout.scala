@@ -2,7 +2,7 @@ package io.tailrace.state
 
 import java.util.UUID
 
-import org.apache.spark.sql.execution.streaming.state.StateStoreId
+import org.apache.spark.sql.tailrace.StateStoreId
 
 /** Where a join's state is, if its number of partitions has changed. The partitions of each number have
   * directories of their own, so that the state of before stays whole until the query's offset log names the

@@ -7,16 +7,13 @@ import java.util.concurrent.TimeUnit.NANOSECONDS
 
 import scala.collection.mutable.ArrayBuffer
 
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.tailrace.{StateStoreId, UnsafeRowPair, WholeStateStore}
 
 import io.tailrace.common.Errors
 
 /** One version of a partition's state, becoming the next one. In a batch, an operator adds rows as runs,
   * reads sections, says which rows have expired, and commits. No change is visible before `commit`. `abort`
-  * leaves only runs that no manifest names, which maintenance removes. Spark's put and get are refused by
-  * name: they would work a row at a time.
+  * leaves only runs that no manifest names, which maintenance removes.
   *
   * @param compacted a run that replaces several of the base's; held by this store
   * @param loaded    what it took to begin with the base
@@ -27,7 +24,7 @@ final class TailraceStateStore private[state] (
     baseCheckpointId: Option[String],
     compacted: Option[Compacted],
     loaded: StateLoad
-) extends StateStore {
+) extends WholeStateStore {
 
   private var sections = compacted.fold(base.sections)(_.replaceIn(base.sections))
   private val newRuns = new ArrayBuffer[NewRun]
@@ -248,47 +245,18 @@ final class TailraceStateStore private[state] (
   /** Bytes of a store's rows before compression. */
   def bytesOf(kind: StoreKind): Long = sectionsOf(kind).map(_.section.bytes).sum
 
-  override def metrics: StateStoreMetrics =
-    StateStoreMetrics(sections.map(_.section.liveRows).sum, stateBytes, Map.empty)
-
-  override def getStateStoreCheckpointInfo(): StateStoreCheckpointInfo =
-    StateStoreCheckpointInfo(id.partitionId, version + 1, checkpointId, baseCheckpointId)
-
-  override def iterator(colFamilyName: String): StateStoreIterator[UnsafeRowPair] = {
-    val rows = new BufferedRows(sections, expired, ownTime)
-    new StateStoreIterator(rows, () => rows.close())
-  }
-
-  override def release(): Unit = abort()
-  override def allColumnFamilyNames: Set[String] = Set(StateStore.DEFAULT_COL_FAMILY_NAME)
+  override protected def rowCount: Long = sections.map(_.section.liveRows).sum
+  override protected def fileBytes: Long = stateBytes
+  override protected def committedId: Option[String] = checkpointId
+  override protected def baseId: Option[String] = baseCheckpointId
+  override protected def storedRows: Iterator[UnsafeRowPair] with AutoCloseable =
+    new BufferedRows(sections, expired, ownTime)
 
   private def requireUpdating(): Unit =
     require(state == TailraceStateStore.Updating, s"the store of version $version is $state")
 
-  private def refuse(operation: String): Nothing = throw Errors.stateOperationUnsupported(operation)
-
-  override def get(key: UnsafeRow, family: String): UnsafeRow = refuse("get")
-  override def valuesIterator(key: UnsafeRow, family: String): Iterator[UnsafeRow] = refuse("valuesIterator")
-  override def prefixScan(key: UnsafeRow, family: String): StateStoreIterator[UnsafeRowPair] =
-    refuse("prefixScan")
-  override def prefixScanWithMultiValues(key: UnsafeRow, family: String): StateStoreIterator[UnsafeRowPair] =
-    refuse("prefixScanWithMultiValues")
-  override def iteratorWithMultiValues(family: String): StateStoreIterator[UnsafeRowPair] =
-    refuse("iteratorWithMultiValues")
-  override def removeColFamilyIfExists(family: String): Boolean = refuse("removeColFamilyIfExists")
-  override def createColFamilyIfAbsent(
-      family: String,
-      keySchema: StructType,
-      valueSchema: StructType,
-      keyStateEncoderSpec: KeyStateEncoderSpec,
-      useMultipleValuesPerKey: Boolean,
-      isInternal: Boolean
-  ): Unit = refuse("createColFamilyIfAbsent")
-  override def put(key: UnsafeRow, value: UnsafeRow, family: String): Unit = refuse("put")
-  override def putList(key: UnsafeRow, values: Array[UnsafeRow], family: String): Unit = refuse("putList")
-  override def remove(key: UnsafeRow, family: String): Unit = refuse("remove")
-  override def merge(key: UnsafeRow, value: UnsafeRow, family: String): Unit = refuse("merge")
-  override def mergeList(key: UnsafeRow, values: Array[UnsafeRow], family: String): Unit = refuse("mergeList")
+  override protected def refuse(operation: String): Nothing =
+    throw Errors.stateOperationUnsupported(operation)
 }
 
 object TailraceStateStore {

@@ -2,8 +2,8 @@ package io.tailrace.sync
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.connector.catalog.SupportsRead
+import org.apache.spark.sql.tailrace.StreamingRelationV2
 
 /** The sources of a side that are read no further while too many rows are held. */
 private[sync] object HeldBackSources extends Logging {

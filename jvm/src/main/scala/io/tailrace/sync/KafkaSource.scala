@@ -2,9 +2,8 @@ package io.tailrace.sync
 
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Cast, NamedExpression}
 import org.apache.spark.sql.connector.read.streaming.Offset
-import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec
 import org.apache.spark.sql.execution.{ProjectExec, SparkPlan, UnionExec}
-import org.apache.spark.sql.tailrace.{KafkaJson, SparkSession, StreamInputs, StreamingBatch, StreamingPlan}
+import org.apache.spark.sql.tailrace._
 import org.json4s.JsonAST.{JField, JInt, JObject}
 import org.json4s.jackson.JsonMethods
 

@@ -9,8 +9,7 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
-import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
-import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
+import org.apache.spark.sql.tailrace.{CancellableFSDataOutputStream, CheckpointFileManager}
 
 import io.tailrace.checkpoint.TailraceFileManager
 

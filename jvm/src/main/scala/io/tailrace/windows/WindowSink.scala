@@ -3,7 +3,6 @@ package io.tailrace.windows
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.{QueryExecution, SparkPlan}
 import org.apache.spark.sql.sources.{DataSourceRegister, StreamSinkProvider}
 import org.apache.spark.sql.streaming.OutputMode
@@ -149,7 +148,7 @@ private[windows] final class Landing(
   ): Seq[StagedFile] = {
     val committer = new StagedFiles(staging.toString, batchId)
     val counter = new RowsPerFile
-    new FileJob(session, rows, output, new ParquetFileFormat, options, hadoopConf)
+    new FileJob(session, rows, output, FileJob.parquet, options, hadoopConf)
       .write(staging, directories, committer, counter)
     val counts = counter.rows.map { case (file, count) => file.stripPrefix(s"$staging/") -> count }
     committer.files.map { case (file, length) => staged(file, length, counts(file)) }

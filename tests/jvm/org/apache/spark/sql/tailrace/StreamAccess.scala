@@ -7,6 +7,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata
 import org.apache.spark.sql.execution.streaming.runtime._
+import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.sql.streaming.{OutputMode, SourceProgress, StreamingQuery, StreamingQueryProgress}
 import org.apache.spark.sql.{DataFrame, Dataset, Row, classic}
 
@@ -78,6 +79,11 @@ object StreamAccess {
 
   /** The physical plan of the last batch. */
   def executedPlan(query: StreamingQuery): SparkPlan = execution(query).lastExecution.executedPlan
+
+  /** Closes the stores of all partitions, and ends what does their upkeep: the next store to be opened begins it anew, with
+    * the settings of its query.
+    */
+  def stopStores(): Unit = StateStore.stop()
 
   /** The watermark of the last batch, in milliseconds. */
   def watermarkMs(query: StreamingQuery): Long =

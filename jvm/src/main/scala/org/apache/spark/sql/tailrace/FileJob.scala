@@ -14,6 +14,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.fromAttributes
 import org.apache.spark.sql.catalyst.util.{CaseInsensitiveMap, DateTimeUtils}
 import org.apache.spark.sql.execution.datasources._
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.{ProjectExec, SortExec, SparkPlan}
 import org.apache.spark.util.SerializableConfiguration
 
@@ -121,7 +122,10 @@ final class FileJob(
   }
 }
 
-private object FileJob {
+object FileJob {
+
+  /** The format of Parquet files. */
+  def parquet: FileFormat = new ParquetFileFormat
 
   /** Makes the part that goes to executors. It holds no job, session or plan. */
   private def task(

@@ -40,6 +40,10 @@ object SparkCheckpoints {
     conf
   }
 
+  /** The setting that names the file manager of all checkpoints. */
+  val FileManagerKey: String = SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key
+
+  /** The manager that the settings say, or that Spark takes for the file system. */
   def files(root: Path, conf: Configuration): CheckpointFileManager = CheckpointFileManager.create(root, conf)
 
   def readCommit(in: InputStream): CheckpointCommit = {

@@ -12,7 +12,6 @@ import org.apache.spark.sql.classic.{
   Dataset => ClassicDataset,
   ExpressionUtils
 }
-import org.apache.spark.sql.execution.streaming.state.StateStoreCoordinatorRef
 import org.apache.spark.sql.execution.{QueryExecution, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.StateOperatorProgress
@@ -124,11 +123,11 @@ object SparkPlans {
   /** The keys that are set in the session. */
   def settingKeys(session: SparkSession): Iterable[String] = session.sessionState.conf.getAllConfs.keys
 
+  /** Up to this size, Spark broadcasts a table in a join of this thread's active session; negative: never. */
+  def broadcastBytes: Long = SQLConf.get.autoBroadcastJoinThreshold
+
   /** The value that is set for a key in this thread's active session: a query's own, while it is planned. */
   def activeSetting(key: String): Option[String] = Option(SQLConf.get.getConfString(key, null))
-
-  def stateStoreCoordinator(session: SparkSession): StateStoreCoordinatorRef =
-    session.sessionState.streamingQueryManager.stateStoreCoordinator
 
   /** Broadcasts the Hadoop configuration, with the session's settings in it. */
   def broadcastHadoopConf(session: SparkSession): Broadcast[SerializableConfiguration] =

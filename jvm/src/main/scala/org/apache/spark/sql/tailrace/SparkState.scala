@@ -6,12 +6,9 @@ import java.util.concurrent.{Executor, ExecutorService, PriorityBlockingQueue, T
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.memory.TaskMemoryManager
-import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.util.{CompletionIterator, ThreadUtils, Utils}
 import org.apache.spark.{SparkEnv, TaskContext}
-
-/** Spark's RocksDB provider, for a class outside of Spark's packages. */
-abstract class SparkRocksDBProvider extends RocksDBStateStoreProvider
 
 /** Spark's internals that the state engine uses. */
 object SparkState {

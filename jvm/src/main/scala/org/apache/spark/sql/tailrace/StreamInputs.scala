@@ -5,11 +5,14 @@ import java.util.Locale
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
+import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.connector.read.streaming._
 import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.execution.streaming.runtime._
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.json4s.JsonAST.{JArray, JField, JInt, JObject}
 import org.json4s.jackson.JsonMethods
 
@@ -118,6 +121,12 @@ object StreamInputs {
 
   private def latest(execution: StreamExecution, stream: SparkDataStream): Option[Offset] =
     execution.getLatestExecutionContext().latestOffsets.get(stream).filter(_ != null)
+
+  /** The node that reads a table of ours as a stream, in a query that isn't started yet. */
+  def relation(table: Table, output: Seq[AttributeReference]): LogicalPlan = {
+    val options = CaseInsensitiveStringMap.empty()
+    new StreamingRelationV2(None, table.name(), table, options, output, None, None, None)
+  }
 
   /** All that the query reads. */
   def all(session: SparkSession): StreamInputs = {

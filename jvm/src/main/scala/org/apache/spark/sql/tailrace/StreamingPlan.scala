@@ -3,6 +3,8 @@ package org.apache.spark.sql.tailrace
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
+import org.apache.spark.sql.execution.streaming.operators.stateful.WatermarkSupport
+import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
 
 /** The plan of a micro-batch as it has run. Adaptive execution and the reuse of exchanges hide parts of it
   * from `children`; here they are inputs.
@@ -69,6 +71,15 @@ object OutputWatermark {
     // Its later rows are behind the times that it has closed in the batch.
     case operator: StateStoreWriter => of(operator, currentMs).map(after)
     case other => least(other)(afterBatch(_, currentMs, sourceLow, after))
+  }
+
+  /** The watermark up to which an operator of Spark's has closed its state when a batch has ended, in milliseconds; none
+    * if it has no state, or closes none.
+    */
+  def closed(operator: SparkPlan): Option[Long] = operator match {
+    case join: StreamingSymmetricHashJoinExec => join.eventTimeWatermarkForEviction
+    case other: WatermarkSupport => other.eventTimeWatermarkForEviction
+    case _ => None
   }
 
   private def least(plan: SparkPlan)(watermark: SparkPlan => Option[Long]): Option[Long] =

@@ -1,0 +1,118 @@
+package org.apache.spark.sql.tailrace
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.spark.SparkContext
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
+import org.apache.spark.sql.catalyst.plans.JoinType
+import org.apache.spark.sql.catalyst.plans.physical.{Distribution, StatefulOpClusteredDistribution}
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
+import org.apache.spark.sql.execution.streaming.operators.stateful.join._
+import org.apache.spark.sql.execution.streaming.state.{OperatorStateMetadata, StateStoreInstanceMetric}
+import org.apache.spark.sql.streaming.OutputMode
+
+/** Spark's own stream-stream join, for an operator that keeps its state in one store, and joins in its own way.
+  *
+  * It is extended for one reason: the rules that hand state information and watermarks to an operator know concrete
+  * classes only, and call `copy` on them.
+  *
+  * @param parentContext the context that the parent's constructor sees. Parameters are set before it runs, so
+  *                      it broadcasts nothing (see [[UnstartedContext]]).
+  */
+abstract class SparkJoinExec(
+    leftKeys: Seq[Expression],
+    rightKeys: Seq[Expression],
+    joinType: JoinType,
+    condition: JoinConditionSplitPredicates,
+    stateInfo: Option[StatefulOperatorStateInfo],
+    eventTimeWatermarkForLateEvents: Option[Long],
+    eventTimeWatermarkForEviction: Option[Long],
+    stateWatermarkPredicates: JoinStateWatermarkPredicates,
+    stateFormatVersion: Int,
+    left: SparkPlan,
+    right: SparkPlan,
+    outputMode: Option[OutputMode]
+)(@transient private[this] var parentContext: Option[SparkContext])
+    extends SparkJoinParent(
+      leftKeys,
+      rightKeys,
+      joinType,
+      condition,
+      stateInfo,
+      eventTimeWatermarkForLateEvents,
+      eventTimeWatermarkForEviction,
+      stateWatermarkPredicates,
+      stateFormatVersion,
+      left,
+      right,
+      outputMode
+    ) {
+  parentContext = None
+
+  // Parameters of this class would be fields of their own.
+  private def parent: StreamingSymmetricHashJoinExec = this
+
+  override protected def sparkContext: SparkContext = parentContext.getOrElse(super.sparkContext)
+
+  /** One more expression that both sides are spread by, which the right side has no value of; mostly none. */
+  protected def leftSpread: Option[Expression]
+
+  /** Checks what is in the checkpoint, when the first batch of a run is planned, before anything else is asked for. */
+  protected def bindCheckpoint(hadoopConf: Configuration, batchId: Long): StateSchemaValidationResult
+
+  protected def operatorId: Long = parent.stateInfo.fold(0L)(_.operatorId)
+
+  /** The keys, in words. */
+  protected def keyWords: String = OperatorWords.pairs(this, parent.leftKeys, parent.rightKeys)
+
+  override val stateStoreNames: Seq[String] = Seq(StateStoreId.DEFAULT_STORE_NAME)
+  override def operatorStateMetadataVersion: Int = 1
+  override def operatorStateMetadata(stateSchemaPaths: List[List[String]]): OperatorStateMetadata =
+    SparkStores.metadata(getStateInfo, shortName)
+
+  override def validateAndMaybeEvolveStateSchema(
+      hadoopConf: Configuration,
+      batchId: Long,
+      stateSchemaVersion: Int
+  ): List[StateSchemaValidationResult] = List(bindCheckpoint(hadoopConf, batchId))
+
+  override lazy val instanceMetrics: Map[StateStoreInstanceMetric, SQLMetric] = Map.empty
+
+  override def requiredChildDistribution: Seq[Distribution] = leftSpread.fold(
+    super.requiredChildDistribution
+  ) { spread =>
+    // Both sides have as many expressions, as Spark requires of them.
+    val more = Seq(spread, Literal(null, spread.dataType))
+    super.requiredChildDistribution.zip(more).map {
+      case (byKey: StatefulOpClusteredDistribution, expression) =>
+        byKey.copy(expressions = byKey.expressions :+ expression)
+      case (other, _) => throw new IllegalStateException(s"$nodeName requires $other")
+    }
+  }
+
+  /** Runs a task for each partition of the state, on the executor that has it. */
+  protected def zipped(
+      task: (Int, Iterator[InternalRow], Iterator[InternalRow]) => Iterator[InternalRow]
+  ): RDD[InternalRow] =
+    parent.left
+      .execute()
+      .stateStoreAwareZipPartitions(
+        parent.right.execute(),
+        getStateInfo,
+        stateStoreNames,
+        session.sessionState.streamingQueryManager.stateStoreCoordinator
+      )(task)
+}
+
+object SparkJoinExec {
+
+  /** The context for the parent's constructor. */
+  def forParent: Option[SparkContext] = Some(UnstartedContext.get)
+
+  // What joins of ours don't use of Spark's.
+  val NoCondition: JoinConditionSplitPredicates = JoinConditionSplitPredicates(None, None, None, None)
+  val NoPredicates: JoinStateWatermarkPredicates = JoinStateWatermarkPredicates()
+}

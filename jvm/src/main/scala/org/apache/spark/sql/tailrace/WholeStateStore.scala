@@ -1,0 +1,75 @@
+package org.apache.spark.sql.tailrace
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.types.StructType
+
+/** A version of a state that its operator reads and writes by whole runs of rows. Spark's operations on single rows
+  * are refused by name: they would work a row at a time.
+  */
+abstract class WholeStateStore extends StateStore with RowOperations {
+
+  /** The rows of the version, each once. */
+  protected def storedRows: Iterator[UnsafeRowPair] with AutoCloseable
+
+  /** The number of rows, and the bytes of the version's files. */
+  protected def rowCount: Long
+  protected def fileBytes: Long
+
+  /** In checkpoint format 2, the ids of the version that `commit` has made, and of the one that it began with. */
+  protected def committedId: Option[String]
+  protected def baseId: Option[String]
+
+  override def metrics: StateStoreMetrics = StateStoreMetrics(rowCount, fileBytes, Map.empty)
+
+  override def getStateStoreCheckpointInfo(): StateStoreCheckpointInfo =
+    StateStoreCheckpointInfo(id.partitionId, version + 1, committedId, baseId)
+
+  override def iterator(colFamilyName: String): StateStoreIterator[UnsafeRowPair] = {
+    val rows = storedRows
+    new StateStoreIterator(rows, () => rows.close())
+  }
+
+  override def release(): Unit = abort()
+  override def allColumnFamilyNames: Set[String] = Set(StateStore.DEFAULT_COL_FAMILY_NAME)
+}
+
+/** A provider of such stores. */
+abstract class WholeStateProvider[S <: WholeStateStore]
+    extends StateStoreProvider
+    with StateUpkeep {
+  private var ownId: StateStoreId = _
+
+  /** Called once, before anything else.
+    *
+    * @param keys the schema of the keys that whoever opens it expects
+    */
+  protected def open(id: StateStoreId, keys: StructType, conf: StateStoreConf, hadoopConf: Configuration): Unit
+
+  /** @param empty whether to begin at `version` without rows, whatever the checkpoint has */
+  protected def load(version: Long, checkpointId: Option[String], empty: Boolean): S
+
+  override def stateStoreId: StateStoreId = ownId
+
+  override def getStore(
+      version: Long,
+      stateStoreCkptId: Option[String],
+      forceSnapshotOnCommit: Boolean,
+      loadEmpty: Boolean
+  ): S = load(version, stateStoreCkptId, loadEmpty)
+
+  override def init(
+      stateStoreId: StateStoreId,
+      keySchema: StructType,
+      valueSchema: StructType,
+      keyStateEncoderSpec: KeyStateEncoderSpec,
+      useColumnFamilies: Boolean,
+      storeConfs: StateStoreConf,
+      hadoopConf: Configuration,
+      useMultipleValuesPerKey: Boolean,
+      stateSchemaProvider: Option[StateSchemaProvider]
+  ): Unit = {
+    ownId = stateStoreId
+    open(stateStoreId, keySchema, storeConfs, hadoopConf)
+  }
+}

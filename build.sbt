@@ -73,31 +73,48 @@ def testProcesses(suites: Seq[TestDefinition], fork: ForkOptions, target: File):
   ).filter(_.tests.nonEmpty)
 }
 
-lazy val jvm = (project in file("jvm"))
-  .settings(
-    name := "tailrace",
+/** Spark, for a project that is provided with it. */
+def sparkLibraries(spark: SparkMinor): Seq[Setting[_]] =
+  if (spark.isInWheelOnly) Seq(Compile / unmanagedJars ++= SparkJars.of(spark.version).classpath)
+  else
+    Seq(libraryDependencies ++= Seq("spark-sql", "spark-connect").map("org.apache.spark" %% _ % spark.version % Provided))
+
+/** Spark's own suites, which run on our provider: see docs/spark-suites.md. */
+def sparkSuites(spark: SparkMinor): Seq[Setting[_]] =
+  if (spark.minor != Versions.spark42.minor)
+    // They are those of one minor version.
+    Seq(
+      Test / unmanagedSources / excludeFilter := HiddenFileFilter || "*Suites.scala" || "FileManagerSuite.scala" ||
+        "OnTailrace.scala" || "NotApplicable.scala" || "ShortByDefault.scala" || "PythonFunctions.scala"
+    )
+  else
+    Seq(
+      libraryDependencies ++= Seq("common-utils", "core", "catalyst", "sql-api", "sql", "tags").map(module =>
+        ("org.apache.spark" %% s"spark-$module" % spark.version % Test).classifier("tests")
+      ),
+      // Those suites open the checkpoints of earlier Sparks as files, which they are not inside of a jar.
+      Test / unmanagedClasspath += Attributed.blank {
+        val jar =
+          (Test / update).value.matching(artifactFilter(name = "spark-sql_*", classifier = "tests")).head
+        val files = target.value / "spark-test-files" / spark.version
+        if (!files.exists) IO.unzip(jar, files, GlobFilter("structured-streaming/checkpoint-version-*"))
+        files
+      }
+    )
+
+/** One code base for all minor versions of Spark, and a few files for each. */
+def onSpark(spark: SparkMinor): Seq[Setting[_]] = sparkLibraries(spark) ++ sparkSuites(spark) ++
+  Seq(
+    sourceDirectory := (ThisBuild / baseDirectory).value / "jvm" / "src",
+    Compile / unmanagedSourceDirectories ++= spark.folders.map((Compile / sourceDirectory).value / _),
     libraryDependencies ++= Seq(
-      "org.apache.spark" %% "spark-sql" % Versions.spark % Provided,
-      "org.apache.spark" %% "spark-connect" % Versions.spark % Provided,
       "org.scalatest" %% "scalatest" % Versions.scalatest % Test,
       "org.scalatestplus" %% "scalacheck-1-18" % Versions.scalacheckTests % Test,
       "org.scalacheck" %% "scalacheck" % Versions.scalacheck % Test
     ),
-    // Spark's own suites run on our provider: see docs/spark-suites.md.
-    libraryDependencies ++= Seq("common-utils", "core", "catalyst", "sql-api", "sql", "tags").map(module =>
-      ("org.apache.spark" %% s"spark-$module" % Versions.spark % Test).classifier("tests")
-    ),
-    // Those suites open the checkpoints of earlier Sparks as files, which they are not inside of a jar.
-    Test / unmanagedClasspath += Attributed.blank {
-      val jar =
-        (Test / update).value.matching(artifactFilter(name = "spark-sql_*", classifier = "tests")).head
-      val files = target.value / "spark-test-files" / Versions.spark
-      if (!files.exists) IO.unzip(jar, files, GlobFilter("structured-streaming/checkpoint-version-*"))
-      files
-    },
     Compile / resourceGenerators += Def.task {
       val file = (Compile / resourceManaged).value / "tailrace-build.properties"
-      IO.write(file, s"tailrace=$tailraceVersion\nspark=${Versions.spark}\nscala=${Versions.scala}\n")
+      IO.write(file, s"tailrace=$tailraceVersion\nspark=${spark.version}\nscala=${Versions.scala}\n")
       Seq(file)
     },
     Test / scalaSource := (ThisBuild / baseDirectory).value / "tests" / "jvm",
@@ -118,13 +135,33 @@ lazy val jvm = (project in file("jvm"))
     Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),
     // CONTRIBUTING.md says what a campaign is. `testOnly` runs whatever it is asked for.
     Test / test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-l", "campaign"),
-    Compile / packageBin / artifactPath := target.value / s"tailrace-$tailraceVersion.jar",
     Compile / packageBin / packageOptions += Package.ManifestAttributes(
       "Tailrace-Version" -> tailraceVersion,
-      "Tailrace-Spark-Version" -> Versions.spark,
+      "Tailrace-Spark-Version" -> spark.version,
       "Tailrace-Scala-Version" -> Versions.scala
     )
   )
+
+lazy val jvm = (project in file("jvm"))
+  .settings(onSpark(Versions.spark42))
+  .settings(
+    name := "tailrace",
+    Compile / packageBin / artifactPath := target.value / s"tailrace-$tailraceVersion.jar"
+  )
+
+/** The same for another minor version of Spark, below `jvm/target`. */
+def forSpark(project: Project, spark: SparkMinor): Project = project
+  .in(file(s"jvm/target/spark-${spark.minor}"))
+  .settings(onSpark(spark))
+  .settings(
+    name := s"tailrace-spark${spark.minor}",
+    target := (jvm / target).value / s"spark-${spark.minor}",
+    Compile / packageBin / artifactPath :=
+      (jvm / target).value / s"tailrace-spark${spark.minor}-$tailraceVersion.jar"
+  )
+
+lazy val jvm41 = forSpark(project, Versions.spark41)
+lazy val jvm43 = forSpark(project, Versions.spark43)
 
 // The hot paths under JMH: `bench/Jmh/run`. Not part of `root`, so that `test` and `package` don't build it.
 lazy val bench = (project in file("benchmarks/jvm"))
@@ -144,5 +181,13 @@ lazy val root = (project in file("."))
   .aggregate(jvm)
   .settings(name := "tailrace-root", publish / skip := true, Compile / sources := Nil, Test / sources := Nil)
 
-addCommandAlias("lint", "scalafmtCheckAll; bench/scalafmtCheckAll; scalafmtSbtCheck; jvm/scalafixAll --check")
-addCommandAlias("fmt", "scalafmtAll; bench/scalafmtAll; scalafmtSbt; jvm/scalafixAll")
+// The other minor versions have sources of their own. Scalafix asks for the class path.
+addCommandAlias(
+  "lint",
+  "scalafmtCheckAll; jvm41/Compile/scalafmtCheck; jvm43/Compile/scalafmtCheck; bench/scalafmtCheckAll; scalafmtSbtCheck; " +
+    "jvm/scalafixAll --check; jvm41/Compile/scalafix --check"
+)
+addCommandAlias(
+  "fmt",
+  "scalafmtAll; jvm41/Compile/scalafmt; jvm43/Compile/scalafmt; bench/scalafmtAll; scalafmtSbt; jvm/scalafixAll; jvm41/Compile/scalafix"
+)

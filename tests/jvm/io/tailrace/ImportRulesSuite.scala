@@ -31,7 +31,8 @@ import org.scalatest.funsuite.AnyFunSuite
   * }}}
   */
 final class ImportRulesSuite extends AnyFunSuite {
-  private val root = new File("jvm/src/main/scala")
+  // What differs between minor versions of Spark stands in folders beside `scala`.
+  private val roots = new File("jvm/src/main").listFiles.toSeq.filter(_.getName.startsWith("scala"))
 
   private case class Source(path: String, lines: Seq[String]) {
     val packageName: String = lines.collectFirst { case s"package $name" => name.trim }.get +
@@ -63,7 +64,9 @@ final class ImportRulesSuite extends AnyFunSuite {
         .toSet
   }
 
-  private lazy val sources: Seq[Source] = {
+  private lazy val sources: Seq[Source] = roots.flatMap(sourcesIn)
+
+  private def sourcesIn(root: File): Seq[Source] = {
     val files = Files.walk(root.toPath)
     try
       files
@@ -130,6 +133,11 @@ final class ImportRulesSuite extends AnyFunSuite {
     sources.foreach { s =>
       assert(s.path.startsWith(s.packageName.replace('.', '/') + "/"), s.path)
     }
+  }
+
+  test("what differs between minor versions of Spark is in the bridge") {
+    val shims = roots.filter(_.getName != "scala").flatMap(sourcesIn)
+    assert(shims.nonEmpty && shims.forall(_.packageName == "org.apache.spark.sql.tailrace"), shims.map(_.path))
   }
 
   test("no package but the known ones") {

@@ -6,7 +6,7 @@ import java.util.concurrent.ConcurrentLinkedQueue
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.tailrace.MemoryStream
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.{Dataset, Row}
 import org.scalatest.concurrent.Eventually._
@@ -26,7 +26,7 @@ final class RunStateSuite extends SparkSuite {
 
   private def counting(
       states: RunState[Counter],
-      source: MemoryStream[Long],
+      source: MemoryStream.Of[Long],
       checkpoint: File,
       seen: ConcurrentLinkedQueue[Int]
   ): StreamingQuery =
@@ -42,7 +42,7 @@ final class RunStateSuite extends SparkSuite {
       }
       .start()
 
-  private def batch(query: StreamingQuery, source: MemoryStream[Long]): Unit = {
+  private def batch(query: StreamingQuery, source: MemoryStream.Of[Long]): Unit = {
     source.addData(1L)
     query.processAllAvailable()
   }

@@ -5,7 +5,7 @@ import java.sql.Timestamp
 import scala.util.Random
 
 import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.tailrace.MemoryStream
 
 import io.tailrace.api.Tailrace
 import io.tailrace.testkit.{Campaign, SparkSuite}

@@ -1,7 +1,7 @@
 package io.tailrace.label
 
 import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.tailrace.MemoryStream
 import org.apache.spark.sql.functions._
 
 import io.tailrace.api.Tailrace

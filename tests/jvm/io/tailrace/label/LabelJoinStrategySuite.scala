@@ -1,7 +1,6 @@
 package io.tailrace.label
 
-import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
-import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.tailrace.{MemoryStream, SparkPlans}
 
 import io.tailrace.api.Tailrace
 import io.tailrace.join.StoredJoinExec

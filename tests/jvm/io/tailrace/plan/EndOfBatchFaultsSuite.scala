@@ -5,9 +5,8 @@ import java.io.File
 import scala.util.Random
 import scala.util.control.NonFatal
 
-import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.tailrace.StreamAccess
+import org.apache.spark.sql.tailrace.{MemoryStream, StreamAccess}
 
 import io.tailrace.testkit.FileStep._
 import io.tailrace.testkit.{

@@ -2,7 +2,7 @@ package io.tailrace.plan
 
 import java.io.File
 
-import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.tailrace.MemoryStream
 import org.apache.spark.sql.streaming.Trigger
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 import org.scalatest.concurrent.Eventually._

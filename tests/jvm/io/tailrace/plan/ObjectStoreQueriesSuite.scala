@@ -4,9 +4,8 @@ import java.io.File
 
 import scala.util.Random
 
-import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
-import org.apache.spark.sql.tailrace.StreamAccess
+import org.apache.spark.sql.tailrace.{MemoryStream, StreamAccess}
 
 import io.tailrace.testkit.HostQueries._
 import io.tailrace.testkit.{Campaign, HostQueries, ObjectStore, ObjectStoreFileSystem, SparkSuite}

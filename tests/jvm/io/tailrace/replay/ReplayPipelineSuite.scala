@@ -7,9 +7,8 @@ import java.util.concurrent.ConcurrentSkipListMap
 import scala.jdk.CollectionConverters._
 import scala.util.Random
 
-import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery, StreamingQueryException}
-import org.apache.spark.sql.tailrace.StreamAccess
+import org.apache.spark.sql.tailrace.{MemoryStream, StreamAccess}
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
 import io.tailrace.api.Tailrace

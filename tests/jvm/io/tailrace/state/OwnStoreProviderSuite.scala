@@ -33,7 +33,7 @@ final class OwnStoreProviderSuite extends AnyFunSuite with StoreFixture {
 
   test("a store is begun empty at a version") {
     val provider = newProvider()
-    val store = provider.getStore(5, None, forceSnapshotOnCommit = false, loadEmpty = true)
+    val store = provider.load(5, None, empty = true)
     assert(store.version == 5)
     store.abort()
   }

@@ -5,9 +5,8 @@ import java.sql.Timestamp
 import java.util.concurrent.ConcurrentSkipListMap
 
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Union}
-import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.tailrace.{SparkPlans, StreamAccess}
+import org.apache.spark.sql.tailrace.{MemoryStream, SparkPlans, StreamAccess}
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
 import io.tailrace.common.Policy

@@ -4,8 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
-import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
-import org.apache.spark.sql.tailrace.StreamAccess
+import org.apache.spark.sql.tailrace.{MemoryStream, StreamAccess}
 
 import io.tailrace.testkit.LoggedStream.logged
 import io.tailrace.testkit.{FakeRecord, FakeTopics, Logged, LoggedStream}
@@ -95,7 +94,7 @@ final class SyncProgressStreamSuite extends SyncProgressQuerySuite {
     withDirectory { checkpoint =>
       val left = MemoryStream[Logged](spark)
       val right = MemoryStream[Logged](spark)
-      def watermarked(stream: MemoryStream[Logged]) = stream.toDF().withWatermark("at", "10 seconds")
+      def watermarked(stream: MemoryStream.Of[Logged]) = stream.toDF().withWatermark("at", "10 seconds")
       val query = new Judged(checkpoint, Settings)(
         both(Settings, Seq("host"))(watermarked(left), watermarked(right))
       )
@@ -197,7 +196,7 @@ final class SyncProgressStreamSuite extends SyncProgressQuerySuite {
     withDirectory { checkpoint =>
       val left = MemoryStream[Logged](spark)
       val right = MemoryStream[Logged](spark)
-      def frame(stream: MemoryStream[Logged]) =
+      def frame(stream: MemoryStream.Of[Logged]) =
         stream
           .toDF()
           .selectExpr("get(split(host, '/'), 0) AS zone", "get(split(host, '/'), 1) AS part", "at", "id")

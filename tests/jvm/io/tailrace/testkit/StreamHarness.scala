@@ -6,9 +6,8 @@ import java.util.concurrent.{ConcurrentHashMap, ConcurrentSkipListMap}
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.streaming.{OutputMode, StateOperatorProgress, StreamingQuery}
-import org.apache.spark.sql.tailrace.StreamAccess
+import org.apache.spark.sql.tailrace.{MemoryStream, StreamAccess}
 import org.apache.spark.sql.{DataFrame, Row}
 
 import io.tailrace.api.Tailrace

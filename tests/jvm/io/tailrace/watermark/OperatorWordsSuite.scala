@@ -1,10 +1,9 @@
 package io.tailrace.watermark
 
 import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.{GroupState, GroupStateTimeout, OutputMode}
-import org.apache.spark.sql.tailrace.{OperatorWords, StreamAccess}
+import org.apache.spark.sql.tailrace.{MemoryStream, OperatorWords, StreamAccess}
 
 import io.tailrace.testkit.{Logged, SparkSuite}
 

@@ -2,7 +2,7 @@ package io.tailrace.windows
 
 import java.io.File
 
-import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.tailrace.MemoryStream
 
 import io.tailrace.testkit.SparkSuite
 

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.trees.TreePattern.EXPRESSION_WITH_RANDOM_SEED
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.tailrace.{Exchange, SparkPlans, SparkSession}
+import org.apache.spark.sql.tailrace.{Exchange, SampleSeed, SparkPlans, SparkSession}
 import org.apache.spark.sql.types.{DataType, DateType, TimeType}
 
 /** The plan of op, made ready for the rows of a generation.
@@ -116,7 +116,7 @@ private[recursion] final class OpAtHop(
   /** Spark's own operator always has the same seed. */
   private def samplesByChance(plan: LogicalPlan): LogicalPlan = plan.transformUp {
     case sample: Sample if rules.usesArgument(sample) && !sample.withReplacement =>
-      val chance = Alias(Rand(sample.seed.getOrElse(0L)), "chance")()
+      val chance = Alias(Rand(SampleSeed.of(sample)), "chance")()
       val drawn = chance.toAttribute
       val isInside = And(
         GreaterThanOrEqual(drawn, Literal(sample.lowerBound)),

@@ -44,7 +44,7 @@ final class OwnStoreProvider extends WholeStateProvider[TailraceStateStore] {
       copy
     }
 
-  override protected def load(
+  override def load(
       version: Long,
       checkpointId: Option[String],
       empty: Boolean

@@ -53,7 +53,7 @@ final class BenchState(rows: Int, batches: Int) extends AutoCloseable {
   /** The newest version; whoever opens it commits or aborts it. */
   def open(): TailraceStateStore =
     provider
-      .getStore(version, None, forceSnapshotOnCommit = false, loadEmpty = false)
+      .load(version, None, empty = false)
       .asInstanceOf[TailraceStateStore]
 
   /** Left rows that have not expired. */

@@ -98,7 +98,7 @@ private final class LongWindow(spark: SparkSession, leftsOfWindow: Int, batches:
       batchesOfRows().foreach { case (left, right) =>
         val watermark = (Window * windows * version / count).toLong
         val store = provider
-          .getStore(version, None, forceSnapshotOnCommit = false, loadEmpty = false)
+          .load(version, None, empty = false)
           .asInstanceOf[TailraceStateStore]
         val memory = new RowMemory(BenchMemory.newTaskMemoryManager())
         val context = StoredJoinContext(columns, store, memory, 64L << 20, metrics)

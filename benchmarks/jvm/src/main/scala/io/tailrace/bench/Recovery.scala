@@ -133,7 +133,7 @@ object Recovery {
     val provider = BenchProvider.create(s"slow://$directory/state", conf)
     val started = System.nanoTime
     def seconds = (System.nanoTime - started) / 1e9
-    val store = provider.getStore(1, None, forceSnapshotOnCommit = false, loadEmpty = false)
+    val store = provider.load(1, None, empty = false)
     val handed = seconds
     val rows = BenchRows.newBuffer()
     BenchRows.append(rows, BatchRows, BatchRows, valueBytes = ValueBytes)
@@ -141,7 +141,7 @@ object Recovery {
     rows.close()
     store.commit()
     val committed = seconds
-    val next = provider.getStore(2, None, forceSnapshotOnCommit = false, loadEmpty = false)
+    val next = provider.load(2, None, empty = false)
     next.sectionsOf(StoreKind.LeftTimeSorted).foreach { live =>
       val cursor = live.cursor()
       cursor.first()

@@ -1,11 +1,5 @@
 package org.apache.spark.sql.tailrace
 
-import org.apache.spark.sql.execution.streaming.checkpointing.{
-  OffsetSeqMetadata,
-  OffsetSeqMetadataBase,
-  OffsetSeqMetadataV2
-}
-
 /** What an operator has decided about a micro-batch before it began, in the batch's entry of Spark's offset log. Spark
   * writes both at once: a batch that runs again has the same notes, and a batch that was never logged has none.
   *
@@ -22,7 +16,7 @@ object BatchNotes {
   def add(session: SparkSession, key: String, value: String): Unit = {
     val making = StreamingRun.execution(session).getLatestExecutionContext()
     val metadata = making.offsetSeqMetadata
-    making.offsetSeqMetadata = withConf(metadata, metadata.conf + (key -> s"${making.batchId} $value"))
+    making.offsetSeqMetadata = OffsetEntry.withConf(metadata, metadata.conf + (key -> s"${making.batchId} $value"))
   }
 
   /** What was noted about a batch whose entry is in the log. */
@@ -31,15 +25,8 @@ object BatchNotes {
       .execution(session)
       .offsetLog
       .get(batchId)
-      .flatMap(_.metadataOpt)
+      .flatMap(OffsetEntry.metadata)
       .flatMap(_.conf.get(key))
       .map(_.split(" ", 2))
       .collect { case Array(batch, value) if batch == batchId.toString => value }
-
-  private def withConf(metadata: OffsetSeqMetadataBase, conf: Map[String, String]): OffsetSeqMetadataBase =
-    metadata match {
-      case one: OffsetSeqMetadata => one.copy(conf = conf)
-      case two: OffsetSeqMetadataV2 => two.copy(conf = conf)
-      case other => throw new IllegalStateException(s"a batch has metadata of version ${other.version}")
-    }
 }

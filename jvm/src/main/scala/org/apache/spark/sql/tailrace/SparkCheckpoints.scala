@@ -11,11 +11,9 @@ import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.execution.datasources.v2.state._
 import org.apache.spark.sql.execution.streaming.checkpointing._
-import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryCheckpointMetadata
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
-import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** A committed micro-batch in a checkpoint.
   *
@@ -47,7 +45,7 @@ object SparkCheckpoints {
   def files(root: Path, conf: Configuration): CheckpointFileManager = CheckpointFileManager.create(root, conf)
 
   def readCommit(in: InputStream): CheckpointCommit = {
-    val commit = CommitLog.readCommitMetadata(in)
+    val commit = CheckpointFormats.commit(in)
     CheckpointCommit(commit.nextBatchWatermarkMs, commit.stateUniqueIds)
   }
 
@@ -60,9 +58,7 @@ object SparkCheckpoints {
   def operator(directory: Path, conf: Configuration, batch: Long): Option[CheckpointOperator] = {
     val first = OperatorStateMetadataV1.metadataFilePath(directory)
     val format = if (files(directory, conf).exists(first)) 1 else 2
-    val reader =
-      OperatorStateMetadataReader.createReader(directory, conf, format, batch, createMetadataDir = false)
-    reader.read().map { metadata =>
+    CheckpointFormats.operator(directory, conf, format, batch).map { metadata =>
       val stores = metadata.stateStoresMetadata
       CheckpointOperator(
         metadata.operatorInfo.operatorId,
@@ -135,40 +131,38 @@ object SparkStateReader {
     val hadoopConf = session.sessionState.newHadoopConf()
     val source = StateSourceOptions(session, hadoopConf, relation.options)
     val pinned = session.sessionState.conf.clone()
-    new StreamingQueryCheckpointMetadata(session, source.resolvedCpLocation, true).offsetLog
+    CheckpointFormats
+      .offsets(session, source.resolvedCpLocation)
       .get(source.batchId)
-      .flatMap(_.metadataOpt)
+      .flatMap(OffsetEntry.metadata)
       .foreach(OffsetSeqMetadata.setSessionConf(_, pinned))
-    val schema = relation.table.asInstanceOf[StateTable].schema
-    val keys = NoPrefixKeyStateEncoderSpec(schema("key").dataType.asInstanceOf[StructType])
+    val columns = relation.table.asInstanceOf[StateTable].schema
+    val keys = NoPrefixKeyStateEncoderSpec(columns("key").dataType.asInstanceOf[StructType])
     val partitions = pinned.getConf(SQLConf.STATEFUL_SHUFFLE_PARTITIONS_INTERNAL).get
     val directory = new Path(source.stateCheckpointLocation, source.operatorId.toString)
     val conf = settings(directory, hadoopConf, partitions, pinned)
-    new StateTable(session, schema, source, conf, partitions, keys, None, None, None, None) with Own {
-      override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
-        new ScanOfPartitions(super.newScanBuilder(options), partitions)
-    }
+    new OneFamilyTable(session, columns, source, conf, partitions, keys) with Own
   }
 
   private trait Own
+}
 
-  /** Spark's scan reads each directory with a number for a name. Those of a partition that isn't one any more,
-    * or isn't one yet, would have no state.
-    */
-  private final class ScanOfPartitions(all: ScanBuilder, partitions: Int) extends ScanBuilder {
-    override def build(): Scan = {
-      val scan = all.build()
-      new Scan {
-        override def readSchema(): StructType = scan.readSchema()
-        override def description(): String = scan.description()
-        override def toBatch: Batch = {
-          val batch = scan.toBatch
-          new Batch {
-            override def createReaderFactory(): PartitionReaderFactory = batch.createReaderFactory()
-            override def planInputPartitions(): Array[InputPartition] = batch.planInputPartitions().filter {
-              case one: StateStoreInputPartition => one.partition < partitions
-              case _ => true
-            }
+/** Spark's scan reads each directory with a number for a name. Those of a partition that isn't one any more,
+  * or isn't one yet, would have no state.
+  */
+private[tailrace] final class ScanOfPartitions(all: ScanBuilder, partitions: Int) extends ScanBuilder {
+  override def build(): Scan = {
+    val scan = all.build()
+    new Scan {
+      override def readSchema(): StructType = scan.readSchema()
+      override def description(): String = scan.description()
+      override def toBatch: Batch = {
+        val batch = scan.toBatch
+        new Batch {
+          override def createReaderFactory(): PartitionReaderFactory = batch.createReaderFactory()
+          override def planInputPartitions(): Array[InputPartition] = batch.planInputPartitions().filter {
+            case one: StateStoreInputPartition => one.partition < partitions
+            case _ => true
           }
         }
       }

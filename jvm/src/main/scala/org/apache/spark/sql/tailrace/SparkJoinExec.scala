@@ -8,10 +8,9 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
 import org.apache.spark.sql.catalyst.plans.JoinType
 import org.apache.spark.sql.catalyst.plans.physical.{Distribution, StatefulOpClusteredDistribution}
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
 import org.apache.spark.sql.execution.streaming.operators.stateful.join._
-import org.apache.spark.sql.execution.streaming.state.{OperatorStateMetadata, StateStoreInstanceMetric}
+import org.apache.spark.sql.execution.streaming.state.OperatorStateMetadata
 import org.apache.spark.sql.streaming.OutputMode
 
 /** Spark's own stream-stream join, for an operator that keeps its state in one store, and joins in its own way.
@@ -49,7 +48,8 @@ abstract class SparkJoinExec(
       left,
       right,
       outputMode
-    ) {
+    )
+    with NoInstanceMetrics {
   parentContext = None
 
   // Parameters of this class would be fields of their own.
@@ -78,8 +78,6 @@ abstract class SparkJoinExec(
       batchId: Long,
       stateSchemaVersion: Int
   ): List[StateSchemaValidationResult] = List(bindCheckpoint(hadoopConf, batchId))
-
-  override lazy val instanceMetrics: Map[StateStoreInstanceMetric, SQLMetric] = Map.empty
 
   override def requiredChildDistribution: Seq[Distribution] = leftSpread.fold(
     super.requiredChildDistribution

@@ -37,6 +37,7 @@ abstract class WholeStateStore extends StateStore with RowOperations {
 /** A provider of such stores. */
 abstract class WholeStateProvider[S <: WholeStateStore]
     extends StateStoreProvider
+    with StoreLoading[S]
     with StateUpkeep {
   private var ownId: StateStoreId = _
 
@@ -46,17 +47,7 @@ abstract class WholeStateProvider[S <: WholeStateStore]
     */
   protected def open(id: StateStoreId, keys: StructType, conf: StateStoreConf, hadoopConf: Configuration): Unit
 
-  /** @param empty whether to begin at `version` without rows, whatever the checkpoint has */
-  protected def load(version: Long, checkpointId: Option[String], empty: Boolean): S
-
   override def stateStoreId: StateStoreId = ownId
-
-  override def getStore(
-      version: Long,
-      stateStoreCkptId: Option[String],
-      forceSnapshotOnCommit: Boolean,
-      loadEmpty: Boolean
-  ): S = load(version, stateStoreCkptId, loadEmpty)
 
   override def init(
       stateStoreId: StateStoreId,

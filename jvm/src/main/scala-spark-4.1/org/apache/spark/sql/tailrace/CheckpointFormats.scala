@@ -1,0 +1,44 @@
+package org.apache.spark.sql.tailrace
+
+import java.io.InputStream
+import java.nio.charset.StandardCharsets.UTF_8
+
+import scala.io.{Source => Lines}
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.execution.streaming.checkpointing._
+import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryCheckpointMetadata
+import org.apache.spark.sql.execution.streaming.state._
+
+/** How Spark's own files in a checkpoint are read. Nothing is written, not even a directory. */
+private[tailrace] object CheckpointFormats {
+
+  /** Spark itself reads only commits of the version that the session is set to. */
+  def commit(in: InputStream): CommitMetadata = {
+    val lines = Lines.fromInputStream(in, UTF_8.name).getLines()
+    if (!lines.hasNext) throw new IllegalStateException("the file of the commit log is incomplete")
+    MetadataVersionUtil.validateVersion(lines.next().trim, Newest): Unit
+    CommitMetadata(if (lines.hasNext) lines.next() else "{}")
+  }
+
+  private val Newest = 2
+
+  /** @param directory of the operator's state
+    * @param format    1: one file, 2: one for each of some batches
+    */
+  def operator(
+      directory: Path,
+      conf: Configuration,
+      format: Int,
+      batch: Long
+  ): Option[OperatorStateMetadata] = {
+    // Spark's reader would make the directory of format 2.
+    val isThere = format == 1 ||
+      CheckpointFileManager.create(directory, conf).exists(OperatorStateMetadataV2.metadataDirPath(directory))
+    if (isThere) OperatorStateMetadataReader.createReader(directory, conf, format, batch).read() else None
+  }
+
+  def offsets(session: SparkSession, root: String): OffsetSeqLog =
+    new StreamingQueryCheckpointMetadata(session, root).offsetLog
+}

@@ -1,0 +1,13 @@
+package org.apache.spark.sql.tailrace
+
+import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreProvider}
+
+/** How a provider is asked for a version to make the next one of. */
+private[tailrace] trait StoreLoading[S <: StateStore] extends StateStoreProvider {
+
+  /** @param empty whether to begin at `version` without rows, whatever the checkpoint has */
+  def load(version: Long, checkpointId: Option[String], empty: Boolean): S
+
+  override def getStore(version: Long, stateStoreCkptId: Option[String]): S =
+    load(version, stateStoreCkptId, empty = false)
+}

@@ -1,0 +1,31 @@
+package org.apache.spark.sql.tailrace
+
+import java.io.InputStream
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, CommitMetadataBase, OffsetSeqLog}
+import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryCheckpointMetadata
+import org.apache.spark.sql.execution.streaming.state.{OperatorStateMetadata, OperatorStateMetadataReader}
+
+/** How Spark's own files in a checkpoint are read. Nothing is written, not even a directory. */
+private[tailrace] object CheckpointFormats {
+
+  def commit(in: InputStream): CommitMetadataBase = CommitLog.readCommitMetadata(in)
+
+  /** @param directory of the operator's state
+    * @param format    1: one file, 2: one for each of some batches
+    */
+  def operator(
+      directory: Path,
+      conf: Configuration,
+      format: Int,
+      batch: Long
+  ): Option[OperatorStateMetadata] =
+    OperatorStateMetadataReader
+      .createReader(directory, conf, format, batch, createMetadataDir = false)
+      .read()
+
+  def offsets(session: SparkSession, root: String): OffsetSeqLog =
+    new StreamingQueryCheckpointMetadata(session, root, true).offsetLog
+}

@@ -15,5 +15,7 @@ object SparkJars {
   }
 
   private def cache: File =
-    sys.env.get("TAILRACE_SPARK_JARS").fold(file(sys.props("user.home")) / ".cache" / "tailrace" / "spark")(file)
+    sys.env
+      .get("TAILRACE_SPARK_JARS")
+      .fold(file(sys.props("user.home")) / ".cache" / "tailrace" / "spark")(file)
 }

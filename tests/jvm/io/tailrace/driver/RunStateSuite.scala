@@ -6,8 +6,8 @@ import java.util.concurrent.ConcurrentLinkedQueue
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.tailrace.MemoryStream
 import org.apache.spark.sql.streaming.StreamingQuery
+import org.apache.spark.sql.tailrace.MemoryStream
 import org.apache.spark.sql.{Dataset, Row}
 import org.scalatest.concurrent.Eventually._
 import org.scalatest.time.{Seconds, Span}

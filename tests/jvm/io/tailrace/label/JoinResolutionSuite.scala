@@ -1,8 +1,8 @@
 package io.tailrace.label
 
 import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.tailrace.MemoryStream
 import org.apache.spark.sql.functions._
+import org.apache.spark.sql.tailrace.MemoryStream
 
 import io.tailrace.api.Tailrace
 import io.tailrace.plan.Columns

@@ -2,8 +2,8 @@ package io.tailrace.plan
 
 import java.io.File
 
-import org.apache.spark.sql.tailrace.MemoryStream
 import org.apache.spark.sql.streaming.Trigger
+import org.apache.spark.sql.tailrace.MemoryStream
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 import org.scalatest.concurrent.Eventually._
 import org.scalatest.time.{Seconds, Span}

@@ -6,8 +6,8 @@ import java.nio.file.Files
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.tailrace.MemoryStream
 import org.apache.spark.sql.streaming.{DataStreamWriter, OutputMode, Trigger}
+import org.apache.spark.sql.tailrace.MemoryStream
 
 import io.tailrace.api.Tailrace
 import io.tailrace.asof.AsOfOptions
@@ -104,8 +104,12 @@ class StreamingWriteCheckSuite extends SparkSuite {
   }
 
   test("real-time mode, with each operator") {
-    // Spark first checks whether the sink supports the mode, and the test's sink doesn't.
-    withConf("spark.sql.streaming.realTimeMode.allowlistCheck" -> false) {
+    // Spark first checks whether the sink supports the mode, and the test's sink doesn't. From 4.3 on, it checks settings, too.
+    withConf(
+      "spark.sql.streaming.realTimeMode.allowlistCheck" -> false,
+      "spark.sql.streaming.stateStore.checkpointFormatVersion" -> 2,
+      MixedStateSuite.Provider -> MixedStateSuite.RocksDB
+    ) {
       all.foreach { operator =>
         checkRefused("TAILRACE_REAL_TIME_MODE_UNSUPPORTED", "operator" -> operator)(
           start(frame(operator))(_.trigger(Trigger.RealTime("5 minutes")))

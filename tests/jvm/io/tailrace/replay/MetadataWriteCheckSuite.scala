@@ -1,8 +1,8 @@
 package io.tailrace.replay
 
-import org.apache.spark.sql.tailrace.MemoryStream
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.{GroupState, GroupStateTimeout, OutputMode}
+import org.apache.spark.sql.tailrace.MemoryStream
 import org.apache.spark.sql.{Column, DataFrame, Dataset}
 
 import io.tailrace.api.Tailrace

@@ -8,8 +8,8 @@ import java.util.concurrent.atomic.AtomicLong
 import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.tailrace.MemoryStream
 import org.apache.spark.sql.streaming.{StreamingQuery, StreamingQueryException}
+import org.apache.spark.sql.tailrace.MemoryStream
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
 import io.tailrace.api.Tailrace

@@ -106,7 +106,7 @@ final class OwnStoreContractSuite extends AnyFunSuite with StoreFixture {
       dropping.dropThrough(kind, 1)
       val six = add(dropping)
       val last = (0 until 2).scanLeft(six)((version, _) => step(provider, version))
-      provider.doMaintenance()
+      provider.maintain()
       versions.slice(1, 3).foreach(version => refusedAsMissing(load(newOne(), version)))
       last.foreach(version => assert(rowsAt(newOne(), version) == (2L until version.number).map(rowAt)))
     }

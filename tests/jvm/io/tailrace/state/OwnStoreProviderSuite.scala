@@ -48,7 +48,7 @@ final class OwnStoreProviderSuite extends AnyFunSuite with StoreFixture {
 
   test("a provider that was never initialised closes, and has no store") {
     val provider = new OwnStoreProvider
-    provider.doMaintenance()
+    provider.maintain()
     provider.close()
     assertThrows[IllegalStateException](provider.getStore(0))
   }

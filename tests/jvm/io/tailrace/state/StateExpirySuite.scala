@@ -72,7 +72,7 @@ final class StateExpirySuite extends StateStoreSuite {
     reopen(3).commit()
     reopen(4).commit()
     val provider = newProvider(storeConf(retain(1)))
-    provider.doMaintenance()
+    provider.maintain()
     assert(plainNames == Set("3.manifest", "4.manifest", "5.manifest"))
   }
 

@@ -91,7 +91,7 @@ final class StoreFaultsSuite extends AnyFunSuite with StoreFixture with Campaign
     private def old: Int = Math.max(0, versions.size - 1 - random.nextInt(retained + 1))
 
     private def actAtRandom(): Unit = random.nextInt(10) match {
-      case 0 | 1 => persistently(provider.doMaintenance())
+      case 0 | 1 => persistently(provider.maintain())
       case 2 => provider.close(); provider = start()
       case 3 => persistently(reading(old, provider)(_ => ()))
       case _ => step()
@@ -102,7 +102,7 @@ final class StoreFaultsSuite extends AnyFunSuite with StoreFixture with Campaign
       step()
       val fresh = start()
       (Math.max(0, versions.size - 1 - retained) until versions.size).foreach(reading(_, fresh)(_ => ()))
-      fresh.doMaintenance()
+      fresh.maintain()
       assert(leftOver() == Set.empty, s"seed $seed")
       fired.size
     }

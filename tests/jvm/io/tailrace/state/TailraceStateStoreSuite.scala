@@ -69,7 +69,7 @@ final class TailraceStateStoreSuite extends StateStoreSuite with ScalaCheckPrope
       assert(rowsOf(again, LeftTimeSorted).isEmpty)
       again.commit()
     }
-    provider.doMaintenance()
+    provider.maintain()
     assert(plainNames == Set("2.manifest", "3.manifest", "4.manifest"))
   }
 

@@ -76,7 +76,7 @@ final class ZombieSchedulesSuite extends AnyFunSuite with StoreFixture with Even
       // Its executor was lost before Spark heard of version 3. This one finds that version, and counts instead.
       val zombie = add(second.open(2, two))
       commit(add(first.open(3, three)))
-      first.provider.doMaintenance()
+      first.provider.maintain()
       commit(zombie)
       if (!ids) assert(checkpointFiles.exists(_.startsWith("3.2-")), "the zombie's doesn't count")
       // Batch 3, which has made version 4, isn't in Spark's commit log yet: it runs again, somewhere else.
@@ -116,7 +116,7 @@ final class ZombieSchedulesSuite extends AnyFunSuite with StoreFixture with Even
         case 6 =>
           val executor = random.nextInt(executors.size)
           steps += s"purge on $executor"
-          executors(executor).provider.doMaintenance()
+          executors(executor).provider.maintain()
         case _ if written.nonEmpty =>
           steps += s"batch $committed is done"
           id = written.get

@@ -57,7 +57,7 @@ final class ZombieSuite extends AnyFunSuite with StoreFixture {
     def checkPurged(executor: Executor, version: Long, id: Option[String]): Unit = {
       val last = goOn(executor, version, id, version + 3)
       // A later one finds files of other executors.
-      (1 to 33).foreach(_ => executor.provider.doMaintenance())
+      (1 to 33).foreach(_ => executor.provider.maintain())
       assert(new Executor(ids).read(version + 3, last) == rows(version + 3))
       assert(checkpointFiles.count(_.endsWith(".manifest")) == (if (ids) 2 else 3))
       assert(checkpointFiles.count(_.endsWith(".run")) == version + 3)
@@ -89,7 +89,7 @@ final class ZombieSuite extends AnyFunSuite with StoreFixture {
     check("a commit of a version that has been purged long since is purged, too") { (first, second, base) =>
       val zombie = add(first.open(1, base))
       val last = goOn(second, 1, base, 5)
-      second.provider.doMaintenance()
+      second.provider.maintain()
       commit(zombie)
       assert(new Executor(ids).read(5, last) == rows(5))
       checkPurged(second, 5, last)

@@ -13,7 +13,7 @@ import io.tailrace.state.{BufferedRows, OwnStoreProvider}
 object StateReader {
 
   /** Opens a partition's provider, which the caller closes. */
-  def open(spark: SparkSession, checkpoint: File, partition: Int, operator: Long = 0): StateStoreProvider = {
+  def open(spark: SparkSession, checkpoint: File, partition: Int, operator: Long = 0): OwnStoreProvider = {
     val provider = new OwnStoreProvider
     provider.init(
       StateStoreId(new Path(checkpoint.toURI).toString + "/state", operator, partition),
@@ -34,7 +34,7 @@ object StateReader {
     (0 until partitions).foreach { partition =>
       val provider = open(spark, checkpoint, partition)
       def attempt(left: Int): Unit =
-        try provider.doMaintenance()
+        try provider.maintain()
         catch { case _: TailraceStateException if left > 0 => attempt(left - 1) }
       try attempt(20)
       finally provider.close()

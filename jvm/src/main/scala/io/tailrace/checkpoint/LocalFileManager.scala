@@ -7,11 +7,7 @@ import java.util.UUID
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
-import org.apache.spark.sql.tailrace.{
-  CancellableFSDataOutputStream,
-  CheckpointFileManager,
-  SparkCheckpoints
-}
+import org.apache.spark.sql.tailrace.{CancellableFSDataOutputStream, CheckpointFileManager, SparkCheckpoints}
 
 /** Writes the files of a checkpoint on a local disk. Spark's own manager starts ten processes for each file
   * (`readlink`, `chmod`) where Hadoop's native library is missing, and writes a checksum file beside each.

@@ -74,7 +74,9 @@ final case class FeedbackTapExec(
       case own: DriverWatermarkExec => own.watermark == RecursionWatermark(settings.name)
       case _ => false
     }
-    val watermarks = child.collect { case operator if isOnTheWay(operator) => OutputWatermark.closed(operator) }
+    val watermarks = child.collect {
+      case operator if isOnTheWay(operator) => OutputWatermark.closed(operator)
+    }
     watermarks.flatten.filter(_ > 0).maxOption
   }
 

@@ -53,7 +53,7 @@ final class OwnStoreProvider extends WholeStateProvider[TailraceStateStore] {
       .getOrElse(throw new IllegalStateException("the provider was not initialised"))
       .store(version, checkpointId, empty)
 
-  override protected def maintain(): Unit = store.foreach(_.maintain())
+  override def maintain(): Unit = store.foreach(_.maintain())
 
   override def close(): Unit = store.foreach(_.close())
 }

@@ -2,8 +2,8 @@ package org.apache.spark.sql.tailrace
 
 import java.util.concurrent.atomic.AtomicInteger
 
-import org.apache.spark.sql.{Encoder, SparkSession => AnySession}
 import org.apache.spark.sql.execution.streaming.runtime
+import org.apache.spark.sql.{Encoder, SparkSession => AnySession}
 
 /** Spark's source of rows in memory. Minor versions of Spark make it in different ways. */
 object MemoryStream {

@@ -118,7 +118,7 @@ private final class LongWindow(spark: SparkSession, leftsOfWindow: Int, batches:
         store.abort()
         version += 1
         // Spark does that each minute, which is 6 micro-batches of 10 s.
-        if (version % 6 == 0 || leftsOfWindow / batches > 10000) provider.doMaintenance()
+        if (version % 6 == 0 || leftsOfWindow / batches > 10000) provider.maintain()
       }
       provider.close()
     }

@@ -8,7 +8,11 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreProvider
 private[tailrace] trait StateUpkeep extends StateStoreProvider {
 
   /** Compacts, and removes what no retained version needs. Spark's threads call it again and again. */
-  protected def maintain(): Unit
+  def maintain(): Unit
 
+  // Spark's threads call snapshots and cleanups, each in their own time. Ours is one thing.
   override def doCleanupMaintenance(): Unit = maintain()
+
+  // Called once, before a store is unloaded.
+  override def doMaintenance(): Unit = maintain()
 }

@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreProvider
 private[tailrace] trait StateUpkeep extends StateStoreProvider {
 
   /** Compacts, and removes what no retained version needs. Spark's thread calls it again and again. */
-  protected def maintain(): Unit
+  def maintain(): Unit
 
   override def doMaintenance(): Unit = maintain()
 }

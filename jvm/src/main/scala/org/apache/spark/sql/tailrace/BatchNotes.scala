@@ -16,7 +16,8 @@ object BatchNotes {
   def add(session: SparkSession, key: String, value: String): Unit = {
     val making = StreamingRun.execution(session).getLatestExecutionContext()
     val metadata = making.offsetSeqMetadata
-    making.offsetSeqMetadata = OffsetEntry.withConf(metadata, metadata.conf + (key -> s"${making.batchId} $value"))
+    making.offsetSeqMetadata =
+      OffsetEntry.withConf(metadata, metadata.conf + (key -> s"${making.batchId} $value"))
   }
 
   /** What was noted about a batch whose entry is in the log. */

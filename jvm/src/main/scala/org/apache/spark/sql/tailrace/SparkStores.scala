@@ -29,7 +29,10 @@ object SparkStores {
       hadoopConf: Configuration
   ): StateStore =
     StateStore.get(
-      StateStoreProviderId(StateStoreId(info.checkpointLocation, info.operatorId, partition), info.queryRunId),
+      StateStoreProviderId(
+        StateStoreId(info.checkpointLocation, info.operatorId, partition),
+        info.queryRunId
+      ),
       keys,
       values,
       NoPrefixKeyStateEncoderSpec(keys),
@@ -69,7 +72,8 @@ object SparkStores {
   }
 
   def schemaFile(info: StatefulOperatorStateInfo): Path = {
-    val store = StateStoreId(info.checkpointLocation, info.operatorId, StateStore.PARTITION_ID_TO_CHECK_SCHEMA)
+    val store =
+      StateStoreId(info.checkpointLocation, info.operatorId, StateStore.PARTITION_ID_TO_CHECK_SCHEMA)
     StateSchemaCompatibilityChecker.schemaFile(store.storeCheckpointLocation())
   }
 

@@ -45,7 +45,12 @@ abstract class WholeStateProvider[S <: WholeStateStore]
     *
     * @param keys the schema of the keys that whoever opens it expects
     */
-  protected def open(id: StateStoreId, keys: StructType, conf: StateStoreConf, hadoopConf: Configuration): Unit
+  protected def open(
+      id: StateStoreId,
+      keys: StructType,
+      conf: StateStoreConf,
+      hadoopConf: Configuration
+  ): Unit
 
   override def stateStoreId: StateStoreId = ownId
 

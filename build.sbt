@@ -77,7 +77,10 @@ def testProcesses(suites: Seq[TestDefinition], fork: ForkOptions, target: File):
 def sparkLibraries(spark: SparkMinor): Seq[Setting[_]] =
   if (spark.isInWheelOnly) Seq(Compile / unmanagedJars ++= SparkJars.of(spark.version).classpath)
   else
-    Seq(libraryDependencies ++= Seq("spark-sql", "spark-connect").map("org.apache.spark" %% _ % spark.version % Provided))
+    Seq(
+      libraryDependencies ++= Seq("spark-sql", "spark-connect")
+        .map("org.apache.spark" %% _ % spark.version % Provided)
+    )
 
 /** Spark's own suites, which run on our provider: see docs/spark-suites.md. */
 def sparkSuites(spark: SparkMinor): Seq[Setting[_]] =
@@ -89,9 +92,8 @@ def sparkSuites(spark: SparkMinor): Seq[Setting[_]] =
     )
   else
     Seq(
-      libraryDependencies ++= Seq("common-utils", "core", "catalyst", "sql-api", "sql", "tags").map(module =>
-        ("org.apache.spark" %% s"spark-$module" % spark.version % Test).classifier("tests")
-      ),
+      libraryDependencies ++= Seq("common-utils", "core", "catalyst", "sql-api", "sql", "tags")
+        .map(module => ("org.apache.spark" %% s"spark-$module" % spark.version % Test).classifier("tests")),
       // Those suites open the checkpoints of earlier Sparks as files, which they are not inside of a jar.
       Test / unmanagedClasspath += Attributed.blank {
         val jar =
@@ -118,6 +120,8 @@ def onSpark(spark: SparkMinor): Seq[Setting[_]] = sparkLibraries(spark) ++ spark
       Seq(file)
     },
     Test / scalaSource := (ThisBuild / baseDirectory).value / "tests" / "jvm",
+    Test / unmanagedSourceDirectories ++=
+      spark.folders.map(name => (ThisBuild / baseDirectory).value / "tests" / name.replace("scala-", "jvm-")),
     Test / resourceDirectory := (ThisBuild / baseDirectory).value / "tests" / "jvm" / "resources",
     Test / fork := true,
     Test / baseDirectory := (ThisBuild / baseDirectory).value,

@@ -19,11 +19,11 @@ object Versions {
 
   /** The minor version of all that isn't named otherwise. */
   val spark42 = SparkMinor("4.2", spark, Seq("scala-spark-since-4.2", "scala-spark-before-4.3"))
-  val spark41 = SparkMinor("4.1", "4.1.1", Seq("scala-spark-4.1", "scala-spark-before-4.3"))
+  val spark41 = SparkMinor("4.1", "4.1.4", Seq("scala-spark-4.1", "scala-spark-before-4.3"))
   val spark43 = SparkMinor("4.3", "4.3.0", Seq("scala-spark-since-4.2", "scala-spark-4.3"))
 
   /** Maven Central lacks these. `python/build_backend/spark_jars.py` gets their jars. */
-  val wheelOnly = Set("4.3.0")
+  val wheelOnly = Set("4.1.4", "4.3.0")
   val scalatest = "3.2.19"
   val scalacheckTests = "3.2.19.0"
   val scalacheck = "1.18.1"

@@ -11,7 +11,7 @@ final class SparkRepartition(session: SparkSession, checkpoint: Path, batch: Lon
 
   /** Why Spark can't repartition an operator's state; none: it can. */
   def obstacle(operator: CheckpointOperator): Option[String] =
-    Some(s"Spark ${session.version} can't repartition ${operator.name}, Spark 4.2 can")
+    Option.when(operator.stores.nonEmpty)(s"Spark ${session.version} can't repartition state, Spark 4.2 can")
 
   /** Nobody calls it where there is an obstacle. */
   def write(into: Path, partitions: Int): Option[Map[Long, Seq[Seq[String]]]] =

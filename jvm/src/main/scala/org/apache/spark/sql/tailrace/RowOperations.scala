@@ -14,9 +14,10 @@ private[tailrace] trait RowOperations extends StateStore {
   override def valuesIterator(key: UnsafeRow, family: String): Iterator[UnsafeRow] = refuse("valuesIterator")
   override def prefixScan(key: UnsafeRow, family: String): StateStoreIterator[UnsafeRowPair] =
     refuse("prefixScan")
-  override def prefixScanWithMultiValues(key: UnsafeRow, family: String): StateStoreIterator[UnsafeRowPair] =
+  // Not all minor versions of Spark have these two, so they don't say that they override.
+  def prefixScanWithMultiValues(key: UnsafeRow, family: String): StateStoreIterator[UnsafeRowPair] =
     refuse("prefixScanWithMultiValues")
-  override def iteratorWithMultiValues(family: String): StateStoreIterator[UnsafeRowPair] =
+  def iteratorWithMultiValues(family: String): StateStoreIterator[UnsafeRowPair] =
     refuse("iteratorWithMultiValues")
   override def removeColFamilyIfExists(family: String): Boolean = refuse("removeColFamilyIfExists")
   override def createColFamilyIfAbsent(

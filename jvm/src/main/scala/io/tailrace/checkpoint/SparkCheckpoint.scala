@@ -22,6 +22,7 @@ import com.fasterxml.jackson.core.JsonProcessingException
   *
   * {{{
   *   offsets/7   v1 | {"batchWatermarkMs":..., "conf":{"spark.sql.shuffle.partitions":"4", ...}} | a source each
+  *   offsets/7   v2 | the same, and more | <name of a source>:<its offset> each, in no order
   *   commits/7   v1 | {"nextBatchWatermarkMs":..., "stateUniqueIds":{"0":[["<id>"], ...]}}
   * }}}
   */
@@ -81,7 +82,12 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
         val entry = new String(bytes, UTF_8).split("\n", -1)
         val noted = parse(entry(1))
         val JInt(timeMs) = (noted \ "batchTimestampMs"): @unchecked
-        BegunBatch(timeMs.toLong, noted \ "conf" \ WatermarkPolicy == JString("max"), entry.toSeq.drop(2))
+        val sources = entry.toSeq.drop(2)
+        BegunBatch(
+          timeMs.toLong,
+          noted \ "conf" \ WatermarkPolicy == JString("max"),
+          if (entry(0).trim == "v2") sources.sorted.map(withoutName) else sources
+        )
       }
     }
   }
@@ -129,6 +135,9 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
   /** Gives a batch another number of state partitions, by one write. */
   def setPartitions(batch: Long, number: Int): Unit =
     edit(new Path(offsets, batch.toString), batch)(withPartitions(number))
+
+  /** In version 2 of the log, behind the name of its source. */
+  private def withoutName(source: String): String = source.drop(source.indexOf(':') + 1)
 
   private def withPartitions(number: Int)(entry: JValue): JValue = entry.transformField {
     // The second is Spark's, for stateful operators alone, where a query has it.

@@ -125,7 +125,8 @@ object StreamInputs {
   /** The node that reads a table of ours as a stream, in a query that isn't started yet. */
   def relation(table: Table, output: Seq[AttributeReference]): LogicalPlan = {
     val options = CaseInsensitiveStringMap.empty()
-    new StreamingRelationV2(None, table.name(), table, options, output, None, None, None)
+    val relation = new StreamingRelationV2(None, table.name(), table, options, output, None, None, None)
+    SourceNames.named(relation, table.name())
   }
 
   /** All that the query reads. */

@@ -85,6 +85,32 @@ spark.stop()
 """
 
 
+# The function of foreachBatch runs in a process of the server's, in a session that Spark 4.3 has cloned.
+_EACH_BATCH = """
+import sys
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+folder = sys.argv[2]
+served = "SELECT id AS user, TIMESTAMP '2026-01-01 12:00:00' AS served_at FROM range(4)"
+spark.sql(served).write.parquet(folder + "/served")
+
+def each(rows, batch):
+    import tailrace
+    clicked = "SELECT 2L AS user, TIMESTAMP '2026-01-01 12:05:00' AS clicked_at, 1 AS n"
+    times = {"left_time": "served_at", "right_time": "clicked_at", "after": "1 hour"}
+    joined = tailrace.join(rows, rows.sparkSession.sql(clicked), on="user", **times)
+    joined.selectExpr("user", "size(labels) AS labels").write.mode("append").parquet(folder + "/out")
+
+query = (
+    spark.readStream.schema("user LONG, served_at TIMESTAMP").parquet(folder + "/served")
+    .writeStream.foreachBatch(each).option("checkpointLocation", folder + "/checkpoint")
+    .trigger(availableNow=True).start()
+)
+assert query.awaitTermination(120)
+print(sorted(tuple(row) for row in spark.read.parquet(folder + "/out").collect()))
+"""
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
     started = ConnectServer(tmp_path_factory.mktemp("connect") / "log", SETTINGS)
@@ -154,6 +180,16 @@ def test_a_result_is_a_frame_like_others(
         "The DataFrames are of two sessions of Spark Connect: make them in one.",
         *["versions differ"] * 2,
     ], done.stderr
+
+
+@pytest.mark.campaign
+def test_a_function_of_foreach_batch_calls_tailrace(
+    server: ConnectServer, run_python: RunPython, tmp_path: Path
+) -> None:
+    client = tmp_path / "client.py"
+    client.write_text(_EACH_BATCH)
+    done = run_python(str(client), server.address, str(tmp_path))
+    assert done.stdout == "[(0, 0), (1, 0), (2, 1), (3, 0)]\n", done.stderr[-3000:]
 
 
 @pytest.mark.campaign

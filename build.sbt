@@ -7,8 +7,17 @@ val tailraceVersion = {
   finally source.close()
 }
 
+val home = "github.com/tailrace/tailrace"
+
 ThisBuild / organization := "io.tailrace"
+ThisBuild / organizationName := "Tailrace"
 ThisBuild / licenses := Seq(License.Apache2)
+ThisBuild / homepage := Some(url(s"https://$home"))
+ThisBuild / scmInfo := Some(
+  ScmInfo(url(s"https://$home"), s"scm:git:https://$home.git", s"scm:git:ssh://git@$home.git")
+)
+ThisBuild / developers := List(Developer("tailrace", "The Tailrace maintainers", "", url(s"https://$home")))
+ThisBuild / versionScheme := Some("early-semver")
 ThisBuild / version := tailraceVersion
 ThisBuild / scalaVersion := Versions.scala
 ThisBuild / scalacOptions ++= Seq(
@@ -74,13 +83,15 @@ def testProcesses(suites: Seq[TestDefinition], fork: ForkOptions, target: File):
 }
 
 /** Spark, for a project that is provided with it. */
-def sparkLibraries(spark: SparkMinor): Seq[Setting[_]] =
-  if (spark.isInWheelOnly) Seq(Compile / unmanagedJars ++= SparkJars.of(spark.version).classpath)
-  else
+def sparkLibraries(spark: SparkMinor): Seq[Setting[_]] = {
+  val modules = Seq("spark-sql", "spark-connect")
+  if (spark.isInWheelOnly)
     Seq(
-      libraryDependencies ++= Seq("spark-sql", "spark-connect")
-        .map("org.apache.spark" %% _ % spark.version % Provided)
+      Compile / unmanagedJars ++= SparkJars.of(spark.version, (ThisBuild / baseDirectory).value).classpath,
+      pomPostProcess := Pom.withProvided(modules, spark.version)
     )
+  else Seq(libraryDependencies ++= modules.map("org.apache.spark" %% _ % spark.version % Provided))
+}
 
 /** Spark's own suites, which run on our provider: see docs/spark-suites.md. */
 def sparkSuites(spark: SparkMinor): Seq[Setting[_]] =
@@ -146,23 +157,28 @@ def onSpark(spark: SparkMinor): Seq[Setting[_]] = sparkLibraries(spark) ++ spark
     )
   )
 
-lazy val jvm = (project in file("jvm"))
-  .settings(onSpark(Versions.spark42))
-  .settings(
-    name := "tailrace",
-    Compile / packageBin / artifactPath := target.value / s"tailrace-$tailraceVersion.jar"
+/** The jar for a minor version of Spark, which the wheel takes from `jvm/target` by this name. */
+def jar(spark: SparkMinor): Seq[Setting[_]] = {
+  val artifact = s"tailrace-spark${spark.minor}"
+  onSpark(spark) ++ Seq(
+    name := artifact,
+    // By itself it would have no dot, and the jar would have another name than its artifact.
+    moduleName := artifact,
+    description := s"Event-time joins that emit each training example once, for Structured Streaming of Spark ${spark.minor}",
+    Compile / packageBin / artifactPath :=
+      (ThisBuild / baseDirectory).value / "jvm" / "target" / s"${artifact}_2.13-$tailraceVersion.jar",
+    // Scaladoc warns of links that it finds in no class path.
+    Compile / doc / scalacOptions -= "-Xfatal-warnings"
   )
+}
 
-/** The same for another minor version of Spark, below `jvm/target`. */
+lazy val jvm = (project in file("jvm")).settings(jar(Versions.spark42))
+
+/** The same for another minor version, below `jvm/target`. */
 def forSpark(project: Project, spark: SparkMinor): Project = project
   .in(file(s"jvm/target/spark-${spark.minor}"))
-  .settings(onSpark(spark))
-  .settings(
-    name := s"tailrace-spark${spark.minor}",
-    target := (jvm / target).value / s"spark-${spark.minor}",
-    Compile / packageBin / artifactPath :=
-      (jvm / target).value / s"tailrace-spark${spark.minor}-$tailraceVersion.jar"
-  )
+  .settings(jar(spark))
+  .settings(target := (jvm / target).value / s"spark-${spark.minor}")
 
 lazy val jvm41 = forSpark(project, Versions.spark41)
 lazy val jvm43 = forSpark(project, Versions.spark43)
@@ -183,7 +199,15 @@ lazy val bench = (project in file("benchmarks/jvm"))
 
 lazy val root = (project in file("."))
   .aggregate(jvm)
-  .settings(name := "tailrace-root", publish / skip := true, Compile / sources := Nil, Test / sources := Nil)
+  .settings(
+    name := "tailrace-root",
+    publish / skip := true,
+    // For all versions of Spark, though the rest of what one asks of all is for one of them.
+    publishLocal := publishLocal.dependsOn(jvm41 / publishLocal, jvm43 / publishLocal).value,
+    publishM2 := publishM2.dependsOn(jvm41 / publishM2, jvm43 / publishM2).value,
+    Compile / sources := Nil,
+    Test / sources := Nil
+  )
 
 // The other minor versions have sources of their own. Scalafix asks for the class path.
 addCommandAlias(

@@ -1,21 +1,20 @@
+import java.io.File
+
+import scala.sys.process._
+
 import sbt._
 
-/** The jars of a Spark that Maven Central lacks, as the wheel of pyspark has them. */
+/** The jars of a Spark that Maven Central lacks, as pyspark has them. */
 object SparkJars {
 
-  /** Where `python/build_backend/spark_jars.py` puts them, and what it says when it is done. */
-  def of(version: String): Seq[File] = {
-    val folder = cache / version
-    val jars = Option(folder.listFiles).toSeq.flatten.filter(_.getName.endsWith(".jar"))
-    if (jars.isEmpty)
-      throw new MessageOnlyException(
-        s"There are no jars of Spark $version in $folder: run python python/build_backend/spark_jars.py $version"
-      )
-    jars.sortBy(_.getName)
+  /** Installs that pyspark in the user's cache if it isn't there yet: `python/build_backend/sparks.py` says where. */
+  def of(version: String, build: File): Seq[File] = {
+    val python = sys.env.getOrElse("TAILRACE_PYTHON", "python3")
+    val line = Seq(python, (build / "python" / "build_backend" / "sparks.py").getPath, version)
+    val said = new StringBuilder
+    val code = line ! ProcessLogger(out => said.append(out), err => System.err.println(err))
+    if (code != 0)
+      throw new MessageOnlyException(s"No Spark $version: ${line.mkString(" ")} failed, as it says above.")
+    (file(said.toString) / "pyspark" / "jars" ** "*.jar").get().sortBy(_.getName)
   }
-
-  private def cache: File =
-    sys.env
-      .get("TAILRACE_SPARK_JARS")
-      .fold(file(sys.props("user.home")) / ".cache" / "tailrace" / "spark")(file)
 }

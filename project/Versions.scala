@@ -12,17 +12,18 @@ final case class SparkMinor(minor: String, version: String, folders: Seq[String]
   def digits: String = minor.filter(_.isDigit)
 }
 
-/** Every version that the build pins, in one place. */
+/** Every version that the build pins, in one place. `python/build_backend/sparks.py` reads those of Spark. */
 object Versions {
   val scala = "2.13.18"
-  val spark = "4.2.0"
 
-  /** The minor version of all that isn't named otherwise. */
-  val spark42 = SparkMinor("4.2", spark, Seq("scala-spark-since-4.2", "scala-spark-before-4.3"))
   val spark41 = SparkMinor("4.1", "4.1.4", Seq("scala-spark-4.1", "scala-spark-before-4.3"))
+  val spark42 = SparkMinor("4.2", "4.2.0", Seq("scala-spark-since-4.2", "scala-spark-before-4.3"))
   val spark43 = SparkMinor("4.3", "4.3.0", Seq("scala-spark-since-4.2", "scala-spark-4.3"))
 
-  /** Maven Central lacks these. `python/build_backend/spark_jars.py` gets their jars. */
+  /** That of all that isn't named otherwise. */
+  val spark = spark42.version
+
+  /** Maven Central lacks these, so their jars are those of pyspark. */
   val wheelOnly = Set("4.1.4", "4.3.0")
   val scalatest = "3.2.19"
   val scalacheckTests = "3.2.19.0"

@@ -1,6 +1,8 @@
-"""The wheel's build hook: builds the jar with sbt and adds it as tailrace/jars/tailrace-<version>.jar.
+"""The wheel's hooks: a jar for each Spark that TAILRACE_SPARK names, and a dependency on pyspark of these.
 
-pyproject.toml binds it to the wheel alone, so building an sdist runs neither Java nor sbt.
+`TAILRACE_SPARK=4.3 pip install .` makes the one for Spark 4.3, TAILRACE_SPARK=all those for all. Without it
+there is one, for the default. sbt builds them, and they are added as tailrace/jars/tailrace-spark4.2_2.13-...
+pyproject.toml binds the build hook to the wheel alone, so building an sdist runs neither Java nor sbt.
 """
 
 from __future__ import annotations
@@ -13,61 +15,104 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 
+class SparkRequirementHook(MetadataHookInterface):
+    """Sets the dependencies: those of pyproject.toml's `[tool.hatch.metadata.hooks.custom]`, and pyspark."""
+
+    PLUGIN_NAME = "tailrace-spark"
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Called by hatchling when it reads the metadata.
+
+        Args:
+            metadata: the table `project`, which gains `dependencies`.
+        """
+        sparks = _script("sparks")
+        try:
+            minors = sparks.chosen(os.environ)
+        except sparks.SparkError as error:
+            raise SystemExit(f"tailrace: {error}") from error
+        metadata["dependencies"] = [*self.config["dependencies"], sparks.requirement(minors)]
+
+
 class JarBuildHook(BuildHookInterface[Any]):
-    """Checks the JDK, runs `sbt jvm/package`, and adds the jar to the wheel."""
+    """Checks the JDK, has sbt package a jar for each Spark, and adds them to the wheel."""
 
     PLUGIN_NAME = "tailrace-jar"
 
     def dependencies(self) -> list[str]:
-        """What pip installs for the build: pyspark, whose Ivy resolves sbt's launcher, if that is missing.
+        """What pip installs for the build.
 
-        That is 400 MB, which take a fifth of the build's time.
+        That is pyspark, whose Ivy resolves sbt's launcher, if that is missing: 400 MB, which take a fifth of
+        the build's time. And pip itself, if it has to install a pyspark to compile against.
         """
-        if not _sbt_module().needs_ivy(os.environ):
-            return []
-        return [needed for needed in self.metadata.core.dependencies if needed.startswith("pyspark")]
+        sbt, sparks = _script("sbt"), _script("sparks")
+        minors = sparks.chosen(os.environ)
+        pip = ["pip"] if sparks.missing(minors, sbt.sparks_directory(os.environ)) else []
+        return [*pip, sparks.requirement(minors[-1:])] if sbt.needs_ivy(os.environ) else pip
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called by hatchling before it collects files.
 
         Args:
             version: "standard", or "editable" for `pip install -e`.
-            build_data: hatchling's instructions for this wheel; `force_include` gains the jar.
+            build_data: hatchling's instructions for this wheel; `force_include` gains the jars.
         """
-        sbt = _sbt_module()
+        sbt, sparks = _script("sbt"), _script("sparks")
         try:
             # First, and alone: a machine without a JDK hears of it before anything is downloaded or built.
             sbt.check_java(os.environ)
-            status = sbt.run(["jvm/package"])
-        except sbt.SbtError as error:
+            minors = sparks.chosen(os.environ)
+            self._check_requirement(sparks.requirement(minors))
+            tasks = [f"{sparks.project(minor)}/package" for minor in minors]
+            status = sbt.run(tasks)
+        except (sbt.SbtError, sparks.SparkError) as error:
             self.app.abort(f"tailrace: {error}")
         if status != 0:
             self.app.abort(
-                f"tailrace: `sbt jvm/package` failed with exit code {status}; its output is above."
+                f"tailrace: `sbt {' '.join(tasks)}` failed with exit code {status}; its output is above."
             )
-        name = f"tailrace-{self.metadata.version}.jar"
-        jar = Path(self.root, "jvm", "target", name)
-        if not jar.is_file():
-            self.app.abort(f"tailrace: sbt ended well but left no jvm/target/{name}.")
+        jars = [
+            Path(self.root, "jvm", "target", sparks.jar_name(minor, self.metadata.version))
+            for minor in minors
+        ]
+        for jar in jars:
+            if not jar.is_file():
+                self.app.abort(f"tailrace: sbt ended well but left no jvm/target/{jar.name}.")
         if version == "editable":
-            # An editable install imports the package from the checkout, so the jar has to lie there.
+            # An editable install imports the package from the checkout, so the jars have to lie there, and no
+            # others: pip has just been told for which Sparks they are.
             folder = Path(self.root, "python", "tailrace", "jars")
-            folder.mkdir(exist_ok=True)
-            shutil.copy2(jar, folder / name)
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            for jar in jars:
+                shutil.copy2(jar, folder)
         else:
-            build_data["force_include"][str(jar)] = f"tailrace/jars/{name}"
+            build_data["force_include"].update({str(jar): f"tailrace/jars/{jar.name}" for jar in jars})
+
+    def _check_requirement(self, wanted: str) -> None:
+        """An sdist's PKG-INFO says what a wheel of it depends on, which TAILRACE_SPARK doesn't change."""
+        written = next(one for one in self.metadata.core.dependencies if one.startswith("pyspark"))
+        if sorted(written.removeprefix("pyspark").split(",")) != sorted(
+            wanted.removeprefix("pyspark").split(",")
+        ):
+            self.app.abort(
+                f"tailrace: this source distribution requires {written}, and jars for {wanted} are wanted: "
+                "set TAILRACE_SPARK to what it was made with, or build from a clone."
+            )
 
 
-def _sbt_module() -> ModuleType:
-    """Loads sbt.py next to this file: hatchling runs hooks by path, with no package around them."""
-    spec = importlib.util.spec_from_file_location("tailrace_build_sbt", Path(__file__).with_name("sbt.py"))
+def _script(name: str) -> ModuleType:
+    """Loads a script next to this file: hatchling runs hooks by path, with no package around them."""
+    path = Path(__file__).with_name(f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"tailrace_build_{name}", path)
     if spec is None or spec.loader is None:
-        raise FileNotFoundError("python/build_backend/sbt.py")
+        raise FileNotFoundError(path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)

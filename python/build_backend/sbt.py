@@ -113,6 +113,11 @@ def cache_directory(environ: Mapping[str, str]) -> Path:
     return base / "tailrace" / "sbt"
 
 
+def sparks_directory(environ: Mapping[str, str]) -> Path:
+    """Where sparks.py keeps a pyspark for each version of Spark."""
+    return cache_directory(environ).with_name("pyspark")
+
+
 def run(arguments: Sequence[str], *, interactive: bool = False) -> int:
     """Runs sbt with the repository as its working directory and returns its exit code.
 
@@ -125,7 +130,9 @@ def run(arguments: Sequence[str], *, interactive: bool = False) -> int:
     """
     line = command(arguments, os.environ)
     stdin = None if interactive else subprocess.DEVNULL
-    return subprocess.run(line, cwd=REPOSITORY, stdin=stdin, check=False).returncode
+    # For what sbt asks Python for (project/SparkJars.scala): the first python3 of the PATH may have no pip.
+    environ = {**os.environ, "TAILRACE_PYTHON": sys.executable}
+    return subprocess.run(line, cwd=REPOSITORY, stdin=stdin, check=False, env=environ).returncode
 
 
 def _version() -> str:
@@ -169,7 +176,7 @@ def _ivy_jar() -> Path:
     if not jars:
         raise SbtError(
             "There is no sbt on the PATH, and no pyspark with an Ivy jar in this Python environment that "
-            'could resolve one: install sbt, or run `pip install "pyspark>=4.2.0,<4.3"`.'
+            'could resolve one: install sbt, or run `pip install "pyspark>=4.1,<4.4"`.'
         )
     return jars[-1]
 

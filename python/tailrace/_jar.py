@@ -1,12 +1,16 @@
-"""The jar in the wheel: where it is, and what it says of itself."""
+"""The jars in the wheel, one for each minor version of Spark: where they are, what they say of themselves."""
 
 from __future__ import annotations
 
+import re
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyspark
+
 from tailrace._version import __version__
+from tailrace._versions import SCALA_SERIES, series
 from tailrace.errors import TailraceSessionError, TailraceVersionError
 
 _FOLDER = Path(__file__).resolve().parent / "jars"
@@ -21,22 +25,49 @@ class JarVersions:
     scala: str
 
 
-def jar_path() -> Path:
-    """Returns the absolute path of the jar that this wheel carries.
+def jars() -> dict[str, Path]:
+    """The jars of this installation by the minor version of Spark, ascending."""
+    found = {}
+    for jar in _FOLDER.glob(f"tailrace-spark*_{SCALA_SERIES}-{__version__}.jar"):
+        minor = re.match(r"tailrace-spark(\d+\.\d+)_", jar.name)
+        if minor is not None:
+            found[minor[1]] = jar
+    return dict(sorted(found.items(), key=lambda pair: [int(part) for part in pair[0].split(".")]))
+
+
+def jar_path(spark: str | None = None) -> Path:
+    """Returns the absolute path of the jar for a version of Spark: the wheel has one for each minor version.
 
     `tailrace.configure` adds it by itself; pass it on by hand where the session isn't built in Python:
     `spark-submit --jars "$(tailrace jar)" ...`.
 
+    Args:
+        spark: "4.3" or "4.3.0"; None: that of the pyspark which is installed.
+
     Raises:
-        TailraceSessionError: the package has no jar, because it runs from sources that were never built.
+        TailraceVersionError: the package has no jar for that version.
+        TailraceSessionError: it has none at all, because it runs from sources that were never built.
     """
-    jar = _FOLDER / f"tailrace-{__version__}.jar"
-    if not jar.is_file():
+    version = pyspark.__version__ if spark is None else spark
+    found = jars()
+    if not found:
         raise TailraceSessionError(
-            f"This installation of tailrace has no jar (looked for {jar}): install it with pip, which "
-            "builds the jar, instead of importing it from its sources."
+            f"This installation of tailrace has no jar (looked for {_FOLDER / _name(series(version))}): "
+            "install it with pip, which builds the jar, instead of importing it from its sources."
         )
-    return jar
+    if series(version) not in found:
+        what = f"pyspark {version} is installed" if spark is None else f"Spark {spark} is asked for"
+        newest = list(found)[-1]
+        raise TailraceVersionError(
+            f"{what}, and this installation of tailrace has jars for Spark {', '.join(found)}: run "
+            f'pip install "pyspark=={newest}.*", or build tailrace with TAILRACE_SPARK={series(version)} in '
+            "pip's environment."
+        )
+    return found[series(version)]
+
+
+def _name(minor: str) -> str:
+    return f"tailrace-spark{minor}_{SCALA_SERIES}-{__version__}.jar"
 
 
 def read_versions(jar: Path) -> JarVersions:

@@ -65,7 +65,7 @@ def find_java(environ: Mapping[str, str]) -> Java:
         raise JavaUnusableError(f"{path} is no working Java: {_CURE}.")
     java = Java(path, found.group(1))
     if java.major < MINIMUM_MAJOR:
-        raise JavaUnusableError(f"Java {java.version} ({path}) is too old for Spark 4.2: {_CURE}.")
+        raise JavaUnusableError(f"Java {java.version} ({path}) is too old for Spark 4: {_CURE}.")
     return java
 
 

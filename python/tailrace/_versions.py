@@ -11,7 +11,6 @@ from tailrace.errors import TailraceVersionError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SPARK_SERIES = "4.2"
 SCALA_SERIES = "2.13"
 
 
@@ -44,10 +43,11 @@ def _problem(jvm: Mapping[str, str], pyspark: str) -> str | None:
             f"install tailrace=={jvm['tailrace']}."
         )
     if series(jvm["spark"]) != series(jvm["builtForSpark"]):
+        right = f"tailrace-spark{series(jvm['spark'])}_{SCALA_SERIES}-{__version__}.jar"
         return (
-            f"This release of tailrace is built for Spark {series(jvm['builtForSpark'])} and the session "
-            f"runs Spark {jvm['spark']}: run Spark {series(jvm['builtForSpark'])}, or install the tailrace "
-            f"release for Spark {series(jvm['spark'])}."
+            f"The jar of tailrace is built for Spark {series(jvm['builtForSpark'])} and the session "
+            f"runs Spark {jvm['spark']}: start Spark with {right} instead, whose path "
+            f"`tailrace jar --spark {series(jvm['spark'])}` prints where it is installed."
         )
     if series(pyspark) != series(jvm["spark"]):
         return (

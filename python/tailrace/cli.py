@@ -9,11 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tailrace import state_command, why_command
+from tailrace import jar_command, state_command, why_command
 from tailrace._argument_types import add_settings, positive
-from tailrace._jar import jar_path
-from tailrace._session import server_settings
-from tailrace._version import __version__
 from tailrace.demo import command as demo_command
 from tailrace.errors import TailraceError
 from tailrace.sizing import command as size_command
@@ -61,7 +58,13 @@ def command_line() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tailrace", description="Event-time joins for Spark Structured Streaming."
     )
-    parser.add_argument("--version", action="version", version=f"tailrace {__version__}")
+    parser.add_argument(
+        "--version",
+        dest="run",
+        action="store_const",
+        const=jar_command.version,
+        help="print the version, and the jar that fits",
+    )
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(metavar="COMMAND")
 
@@ -154,17 +157,7 @@ def command_line() -> argparse.ArgumentParser:
     watermarks.add_argument("--json", action="store_true", help="print one JSON object")
     watermarks.set_defaults(run=_watermarks)
 
-    jar = commands.add_parser(
-        "jar", help='print the path of the jar, for spark-submit --jars "$(tailrace jar)"'
-    )
-    jar.set_defaults(run=_jar)
-
-    connect = commands.add_parser(
-        "connect-conf",
-        help="print the arguments that a Spark Connect server needs: start-connect-server.sh "
-        "$(tailrace connect-conf)",
-    )
-    connect.set_defaults(run=_connect_conf)
+    jar_command.fill(commands)
     return parser
 
 
@@ -278,16 +271,4 @@ def _watermarks(parsed: argparse.Namespace) -> int:
 
     found = overview(parsed.url or parsed.server, read_token(parsed.token_file), parsed.app, parsed.hosts)
     show(found, as_json=parsed.json)
-    return 0
-
-
-def _jar(_: argparse.Namespace) -> int:
-    print(jar_path())
-    return 0
-
-
-def _connect_conf(_: argparse.Namespace) -> int:
-    print(f"--jars {jar_path()}")
-    for name, value in server_settings().items():
-        print(f"--conf {name}={value}")
     return 0

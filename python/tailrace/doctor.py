@@ -13,11 +13,11 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from tailrace import _jvm, _terminal
-from tailrace._jar import jar_path, read_versions
+from tailrace._jar import jar_path, jars, read_versions
 from tailrace._java import JavaUnusableError, find_java
 from tailrace._session import configure
 from tailrace._version import __version__
-from tailrace._versions import SCALA_SERIES, SPARK_SERIES, series
+from tailrace._versions import SCALA_SERIES, series
 from tailrace.errors import TailraceError
 
 if TYPE_CHECKING:
@@ -91,22 +91,19 @@ def _check_java(environ: Mapping[str, str]) -> str:
 
 
 def _check_pyspark(_: Mapping[str, str]) -> str:
-    if series(pyspark.__version__) != SPARK_SERIES:
-        raise CheckFailedError(
-            f"pyspark {pyspark.__version__} is installed, and this release of tailrace is for "
-            f'{SPARK_SERIES}: pip install "pyspark=={SPARK_SERIES}.*".'
-        )
-    return pyspark.__version__
+    jar_path()
+    return f"{pyspark.__version__}, and tailrace has jars for Spark {', '.join(jars())}"
 
 
 def _check_jar(_: Mapping[str, str]) -> str:
     jar = jar_path()
     versions = read_versions(jar)
     found = (versions.tailrace, series(versions.spark), series(versions.scala))
-    if found != (__version__, SPARK_SERIES, SCALA_SERIES):
+    wanted = (__version__, series(pyspark.__version__), SCALA_SERIES)
+    if found != wanted:
         raise CheckFailedError(
             f"{jar} is tailrace {versions.tailrace} for Spark {versions.spark} and Scala {versions.scala}, "
-            f"and the package is tailrace {__version__} for Spark {SPARK_SERIES} and Scala {SCALA_SERIES}: "
+            f"and {wanted[0]} for Spark {wanted[1]} and Scala {wanted[2]} is wanted: "
             "pip install --force-reinstall tailrace."
         )
     return f"tailrace {versions.tailrace} for Spark {versions.spark}, Scala {versions.scala} ({jar})"

@@ -21,9 +21,11 @@ from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import pyspark
+
 from tailrace._ivy import resolve
 from tailrace._kafka_process import KafkaProcess, Record
-from tailrace._versions import SCALA_SERIES, SPARK_SERIES
+from tailrace._versions import SCALA_SERIES, series
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
@@ -32,7 +34,7 @@ __all__ = ["KAFKA_VERSION", "KafkaBroker", "connector_jars", "resolve", "run_kaf
 
 KAFKA_VERSION = "4.1.0"
 _END = object()
-_CONNECTOR_VERSION = f"{SPARK_SERIES}.0"
+_CONNECTOR_VERSION = f"{series(pyspark.__version__)}.0"
 # The broker, and the tools that create topics; with all that they depend on.
 _BROKER = (
     ("org.apache.kafka", f"kafka_{SCALA_SERIES}", KAFKA_VERSION),

@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -21,6 +22,7 @@ from browsers import run_browser
 from connect_server import ConnectServer
 from jvm_suites import JvmSuites
 from tailrace import _jar, _jvm
+from tailrace._versions import series
 from tailrace.testing import StreamTest
 from tailrace.testing.plugin import SETTINGS
 from trees import Trees
@@ -169,10 +171,13 @@ def no_jvm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def make_jar(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]:
     """Puts a jar with a given manifest in the place of the wheel's."""
 
-    def make(version: str = tailrace.__version__, spark: str = "4.2.0", scala: str = "2.13.18") -> Path:
+    def make(
+        version: str = tailrace.__version__, spark: str = pyspark.__version__, scala: str = "2.13.18"
+    ) -> Path:
         folder = tmp_path / "jars"
         folder.mkdir()
-        jar = folder / f"tailrace-{tailrace.__version__}.jar"
+        minor = series(pyspark.__version__)
+        jar = folder / f"tailrace-spark{minor}_2.13-{tailrace.__version__}.jar"
         lines = [
             "Manifest-Version: 1.0",
             f"Tailrace-Version: {version}",

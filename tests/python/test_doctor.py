@@ -50,11 +50,11 @@ def test_java_home_comes_before_the_path(sound: dict[str, str], tmp_path: Path) 
 
 
 def test_another_pyspark(sound: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyspark.__version__", "4.1.0")
+    monkeypatch.setattr("pyspark.__version__", "4.0.1")
     assert "pip install" in failures(sound)["pyspark"]
 
 
-@pytest.mark.parametrize("other", [{"version": "0.0.1"}, {"spark": "4.1.0"}, {"scala": "2.12.20"}])
+@pytest.mark.parametrize("other", [{"version": "0.0.1"}, {"spark": "4.0.1"}, {"scala": "2.12.20"}])
 def test_a_jar_of_another_release(
     other: dict[str, str], make_jar: MakeJar, fake_program: FakeProgram
 ) -> None:

@@ -130,7 +130,8 @@ def test_fitting_versions_pass() -> None:
     ("found", "pyspark", "says"),
     [
         ({"tailrace": "0.0.1"}, "4.2.0", "the jar that Spark loaded is tailrace 0.0.1"),
-        ({"spark": "4.1.0"}, "4.1.0", "is built for Spark 4.2 and the session runs Spark 4.1.0"),
+        ({"spark": "4.1.0"}, "4.1.0", "for Spark 4.2 and the session runs Spark 4.1.0"),
+        ({"spark": "4.3.0"}, "4.3.0", f"start Spark with tailrace-spark4.3_2.13-{__version__}.jar instead"),
         ({}, "4.1.1", "pyspark 4.1.1 and the JVM runs Spark 4.2.1"),
         ({"scala": "2.12.20"}, "4.2.0", "is built for Scala 2.13 and the session runs Scala 2.12.20"),
         ({"java": "1.8.0_392"}, "4.2.0", "runs on Java 1.8.0_392 and tailrace needs Java 17"),

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyspark
 import pytest
+
+from tailrace._versions import series
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -10,8 +13,15 @@ if TYPE_CHECKING:
     from jvm_suites import JvmSuites
 
 
+# The project of sbt for the Spark that these tests run on.
+_PROJECT = {"4.2": "jvm"}.get(
+    series(pyspark.__version__), f"jvm{series(pyspark.__version__).replace('.', '')}"
+)
+
+
 @pytest.mark.parametrize(
-    "command", ["test", pytest.param("jvm/testOnly -- -n campaign", marks=pytest.mark.campaign)]
+    "command",
+    [f"{_PROJECT}/test", pytest.param(f"{_PROJECT}/testOnly -- -n campaign", marks=pytest.mark.campaign)],
 )
 def test_the_jvm_suites_pass(
     command: str, jvm_suites: Callable[[str], JvmSuites], capfd: pytest.CaptureFixture[str]

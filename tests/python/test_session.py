@@ -176,8 +176,7 @@ import tailrace
 from tailrace import _jar
 
 folder = Path(sys.argv[1])
-jar = folder / f"tailrace-{tailrace.__version__}.jar"
-jar.touch()
+(folder / _jar.jar_path().name).touch()
 _jar._FOLDER = folder
 builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
 spark = builder.getOrCreate()

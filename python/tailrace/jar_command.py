@@ -1,0 +1,65 @@
+"""`tailrace jar`, `tailrace connect-conf` and `tailrace --version`: which jar is for which Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyspark
+
+from tailrace._jar import jar_path, jars
+from tailrace._session import server_settings
+from tailrace._version import __version__
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+
+def version(_: argparse.Namespace) -> int:
+    """Prints the version, and which of the jars the installed pyspark takes.
+
+    Raises:
+        TailraceError: there is no jar for that pyspark.
+    """
+    print(f"tailrace {__version__}, with jars for Spark {', '.join(jars()) or 'none'}")
+    print(f"pyspark {pyspark.__version__} takes {jar_path().name}")
+    return 0
+
+
+def fill(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the subcommands."""
+    _add(commands, "jar", _jar, 'print the path of the jar, for spark-submit --jars "$(tailrace jar)"')
+    _add(
+        commands,
+        "connect-conf",
+        _connect_conf,
+        "print the arguments that a Spark Connect server needs: start-connect-server.sh "
+        "$(tailrace connect-conf)",
+    )
+
+
+def _add(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    what: str,
+) -> None:
+    command = commands.add_parser(name, help=what)
+    command.add_argument(
+        "--spark",
+        metavar="VERSION",
+        help="for this version of Spark, such as 4.3 (default: that of the pyspark which is installed)",
+    )
+    command.set_defaults(run=run)
+
+
+def _jar(parsed: argparse.Namespace) -> int:
+    print(jar_path(parsed.spark))
+    return 0
+
+
+def _connect_conf(parsed: argparse.Namespace) -> int:
+    print(f"--jars {jar_path(parsed.spark)}")
+    for name, value in server_settings().items():
+        print(f"--conf {name}={value}")
+    return 0

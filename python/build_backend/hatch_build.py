@@ -69,6 +69,8 @@ class JarBuildHook(BuildHookInterface[Any]):
             sbt.check_java(os.environ)
             minors = sparks.chosen(os.environ)
             self._check_requirement(sparks.requirement(minors))
+            # The default first: its jar is whole in a wheel for several.
+            minors.sort(key=lambda minor: minor != sparks.DEFAULT)
             tasks = [f"{sparks.project(minor)}/package" for minor in minors]
             status = sbt.run(tasks)
         except (sbt.SbtError, sparks.SparkError) as error:
@@ -77,23 +79,28 @@ class JarBuildHook(BuildHookInterface[Any]):
             self.app.abort(
                 f"tailrace: `sbt {' '.join(tasks)}` failed with exit code {status}; its output is above."
             )
-        jars = [
-            Path(self.root, "jvm", "target", sparks.jar_name(minor, self.metadata.version))
-            for minor in minors
-        ]
-        for jar in jars:
-            if not jar.is_file():
-                self.app.abort(f"tailrace: sbt ended well but left no jvm/target/{jar.name}.")
+        files = self._files([sparks.jar_name(minor, self.metadata.version) for minor in minors])
         if version == "editable":
             # An editable install imports the package from the checkout, so the jars have to lie there, and no
             # others: pip has just been told for which Sparks they are.
             folder = Path(self.root, "python", "tailrace", "jars")
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
-            for jar in jars:
-                shutil.copy2(jar, folder)
+            for file in files:
+                shutil.copy2(file, folder)
         else:
-            build_data["force_include"].update({str(jar): f"tailrace/jars/{jar.name}" for jar in jars})
+            build_data["force_include"].update({str(file): f"tailrace/jars/{file.name}" for file in files})
+
+    def _files(self, names: list[str]) -> list[Path]:
+        """The first of the jars, and patches that make the others of it: most of their classes are equal."""
+        jars = [Path(self.root, "jvm", "target", name) for name in names]
+        for jar in jars:
+            if not jar.is_file():
+                self.app.abort(f"tailrace: sbt ended well but left no jvm/target/{jar.name}.")
+        patches = _load(Path(self.root, "python", "tailrace", "_jar_patch.py"))
+        for jar in jars[1:]:
+            patches.write(jars[0], jar, jar.with_suffix(".patch"))
+        return [jars[0], *(jar.with_suffix(".patch") for jar in jars[1:])]
 
     def _check_requirement(self, wanted: str) -> None:
         """An sdist's PKG-INFO says what a wheel of it depends on, which TAILRACE_SPARK doesn't change."""
@@ -108,9 +115,12 @@ class JarBuildHook(BuildHookInterface[Any]):
 
 
 def _script(name: str) -> ModuleType:
-    """Loads a script next to this file: hatchling runs hooks by path, with no package around them."""
-    path = Path(__file__).with_name(f"{name}.py")
-    spec = importlib.util.spec_from_file_location(f"tailrace_build_{name}", path)
+    return _load(Path(__file__).with_name(f"{name}.py"))
+
+
+def _load(path: Path) -> ModuleType:
+    """Loads a file by its path: hatchling runs hooks so too, with no package around them."""
+    spec = importlib.util.spec_from_file_location(f"tailrace_build_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise FileNotFoundError(path)
     module = importlib.util.module_from_spec(spec)

@@ -15,15 +15,18 @@ import pyspark
 from tailrace._java import find_java
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
-def _cache() -> Path:
+def cache_directory(environ: Mapping[str, str]) -> Path:
+    """Tailrace's part of the user's cache directory, by the platform's custom."""
     home = Path.home()
-    if sys.platform == "darwin":
+    if sys.platform == "win32":
+        base = Path(environ.get("LOCALAPPDATA", home / "AppData" / "Local"))
+    elif sys.platform == "darwin":
         base = home / "Library" / "Caches"
     else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+        base = Path(environ.get("XDG_CACHE_HOME") or home / ".cache")
     return base / "tailrace"
 
 
@@ -41,7 +44,7 @@ def resolve(name: str, modules: Sequence[tuple[str, str, str]], *, transitive: b
     Raises:
         RuntimeError: Ivy can't reach its repositories, or one of the modules isn't there.
     """
-    found = _cache() / name
+    found = cache_directory(os.environ) / name
     if found.is_dir():
         return found
     found.parent.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import zipfile
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pyspark
 
+from tailrace import _jar_patch
+from tailrace._ivy import cache_directory
 from tailrace._version import __version__
 from tailrace._versions import SCALA_SERIES, series
 from tailrace.errors import TailraceSessionError, TailraceVersionError
@@ -25,19 +28,27 @@ class JarVersions:
     scala: str
 
 
-def jars() -> dict[str, Path]:
-    """The jars of this installation by the minor version of Spark, ascending."""
+def jars() -> list[str]:
+    """The minor versions of Spark that this installation has a jar for, ascending."""
+    found = {*_files("jar"), *_files("patch")}
+    return sorted(found, key=lambda minor: [int(part) for part in minor.split(".")])
+
+
+def _files(kind: str) -> dict[str, Path]:
+    """The jars, or the patches that make jars of one of them, by the minor version of Spark."""
     found = {}
-    for jar in _FOLDER.glob(f"tailrace-spark*_{SCALA_SERIES}-{__version__}.jar"):
-        minor = re.match(r"tailrace-spark(\d+\.\d+)_", jar.name)
+    for file in _FOLDER.glob(f"tailrace-spark*_{SCALA_SERIES}-{__version__}.{kind}"):
+        minor = re.match(r"tailrace-spark(\d+\.\d+)_", file.name)
         if minor is not None:
-            found[minor[1]] = jar
-    return dict(sorted(found.items(), key=lambda pair: [int(part) for part in pair[0].split(".")]))
+            found[minor[1]] = file
+    return found
 
 
 def jar_path(spark: str | None = None) -> Path:
     """Returns the absolute path of the jar for a version of Spark: the wheel has one for each minor version.
 
+    A wheel for several versions has one jar, and what makes the others of it. Each is made when it is first
+    asked for, in the package's folder, or in the user's cache if that can't be written to.
     `tailrace.configure` adds it by itself; pass it on by hand where the session isn't built in Python:
     `spark-submit --jars "$(tailrace jar)" ...`.
 
@@ -46,7 +57,8 @@ def jar_path(spark: str | None = None) -> Path:
 
     Raises:
         TailraceVersionError: the package has no jar for that version.
-        TailraceSessionError: it has none at all, because it runs from sources that were never built.
+        TailraceSessionError: it has none at all, because it runs from sources that were never built; or no
+            folder for a jar can be written to.
     """
     version = pyspark.__version__ if spark is None else spark
     found = jars()
@@ -63,7 +75,30 @@ def jar_path(spark: str | None = None) -> Path:
             f'pip install "pyspark=={newest}.*", or build tailrace with TAILRACE_SPARK={series(version)} in '
             "pip's environment."
         )
-    return found[series(version)]
+    minor, whole = series(version), _files("jar")
+    return whole[minor] if minor in whole else _made(minor, whole)
+
+
+def _made(minor: str, whole: dict[str, Path]) -> Path:
+    patch = _files("patch")[minor]
+    cache = cache_directory(os.environ) / "jars"
+    if len(whole) != 1:
+        raise TailraceSessionError(
+            f"{patch} is for one jar beside it, and there are {len(whole)}: "
+            "pip install --force-reinstall tailrace."
+        )
+    (base,) = whole.values()
+    try:
+        return _jar_patch.apply(base, patch, _name(minor), [_FOLDER, cache])
+    except zipfile.BadZipFile as error:
+        raise TailraceSessionError(
+            f"{base} or {patch} is damaged ({error}): pip install --force-reinstall tailrace."
+        ) from error
+    except OSError as error:
+        raise TailraceSessionError(
+            f"The jar for Spark {minor} can't be written, neither in {_FOLDER} nor in {cache} ({error}): set "
+            "XDG_CACHE_HOME to a folder that can be written to, or run `tailrace jar` once as a user who can."
+        ) from error
 
 
 def _name(minor: str) -> str:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyspark
 import pytest
 
 import tailrace
-from tailrace import TailraceSessionError, TailraceVersionError, cli
+from tailrace import TailraceSessionError, TailraceVersionError, _jar_patch, cli
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 VERSION = tailrace.__version__
 
@@ -74,3 +78,82 @@ def test_the_commands_say_which(
     told = capsys.readouterr()
     assert told.out == f"tailrace {VERSION}, with jars for Spark 4.1, 4.10\n"
     assert told.err.startswith("tailrace: pyspark 4.3.0 is installed, and")
+
+
+@pytest.fixture
+def patched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installation with a jar for Spark 4.1 and a patch for 4.3; returns its folder."""
+    folder = tmp_path / "patched"
+    folder.mkdir()
+    for minor in ("4.1", "4.3"):
+        with zipfile.ZipFile(tmp_path / f"{minor}.jar", "w") as jar:
+            jar.writestr("META-INF/MANIFEST.MF", minor)
+            jar.writestr("Common.class", "the same")
+    base = folder / f"tailrace-spark4.1_2.13-{VERSION}.jar"
+    shutil.copy(tmp_path / "4.1.jar", base)
+    _jar_patch.write(base, tmp_path / "4.3.jar", folder / f"tailrace-spark4.3_2.13-{VERSION}.patch")
+    monkeypatch.setattr("tailrace._jar._FOLDER", folder)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "platform", "linux")
+    return folder
+
+
+def manifest(jar: Path) -> str:
+    with zipfile.ZipFile(jar) as archive:
+        return archive.read("META-INF/MANIFEST.MF").decode()
+
+
+def test_a_jar_is_made_once_and_again_for_another_installation(patched: Path) -> None:
+    first = tailrace.jar_path("4.3")
+    assert first.name == f"tailrace-spark4.3_2.13-{VERSION}.jar"
+    assert first.parent.parent == patched
+    assert manifest(first) == "4.3"
+    made = first.stat().st_mtime_ns
+    assert tailrace.jar_path("4.3") == first
+    assert first.stat().st_mtime_ns == made
+    assert [file.name for file in first.parent.iterdir()] == [first.name], "nothing temporary is left"
+    # The same version, built anew: the jar of before isn't taken.
+    base = tailrace.jar_path("4.1")
+    with zipfile.ZipFile(base, "a") as jar:
+        jar.writestr("New.class", "new")
+    again = tailrace.jar_path("4.3")
+    assert again != first
+    with zipfile.ZipFile(again) as jar:
+        assert "New.class" in jar.namelist()
+
+
+def refuse_writing(monkeypatch: pytest.MonkeyPatch, refused: Callable[[Path], bool]) -> None:
+    # The tests may run as root, whom no mode of a folder refuses.
+    mkdir = Path.mkdir
+
+    def guarded(self: Path, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+        if refused(self):
+            raise PermissionError(13, "Permission denied", str(self))
+        mkdir(self, mode, parents, exist_ok)
+
+    monkeypatch.setattr(Path, "mkdir", guarded)
+
+
+def test_a_folder_that_cant_be_written_to_leaves_it_to_the_cache(
+    patched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_writing(monkeypatch, lambda path: patched in path.parents)
+    jar = tailrace.jar_path("4.3")
+    assert tmp_path / "cache" / "tailrace" / "jars" in jar.parents
+    assert manifest(jar) == "4.3"
+
+
+def test_no_folder_at_all_is_refused_with_the_cure(patched: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_writing(monkeypatch, lambda _: True)
+    with pytest.raises(TailraceSessionError, match=r"can't be written, .*: set XDG_CACHE_HOME"):
+        tailrace.jar_path("4.3")
+    assert tailrace.jar_path("4.1").parent == patched, "that of the wheel is there as it is"
+
+
+@pytest.mark.parametrize("damaged", ["spark4.1_2.13-{}.jar", "spark4.3_2.13-{}.patch"])
+def test_a_damaged_file_is_refused_by_its_name(patched: Path, damaged: str) -> None:
+    file = patched / f"tailrace-{damaged.format(VERSION)}"
+    file.write_bytes(file.read_bytes()[:-30])
+    with pytest.raises(TailraceSessionError, match=r"is damaged .*: pip install --force-reinstall"):
+        tailrace.jar_path("4.3")
+    assert not list(patched.glob("*/*")), "nothing half made"

@@ -17,6 +17,7 @@ from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
 import tailrace
+from tailrace import _jar
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -114,7 +115,15 @@ def test_what_is_not_to_be_had_leaves_nothing(
 def tree(
     tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch, fake_program: FakeProgram
 ) -> Path:
-    """A copy of what a wheel is made of, and an sbt that makes empty jars."""
+    """A copy of what a wheel is made of, and an sbt that makes small jars."""
+    jars = tmp_path / "made"
+    jars.mkdir()
+    for minor in ("4.1", "4.2", "4.3"):
+        with zipfile.ZipFile(jars / f"{minor}.jar", "w") as jar:
+            jar.writestr("META-INF/MANIFEST.MF", f"Tailrace-Spark-Version: {minor}.0\r\n")
+            jar.writestr("Common.class", "the same")
+            jar.writestr("Bridge.class", f"of {minor}")
+            jar.writestr(f"Only{minor}.class", "nowhere else")
     root = tmp_path / "tree"
     for folder in ("python", "project"):
         unwanted = shutil.ignore_patterns("__pycache__", "target", "jars")
@@ -126,9 +135,9 @@ def tree(
         mkdir -p jvm/target
         for task; do
           case $task in
-            jvm/package) touch jvm/target/tailrace-spark4.2_2.13-{VERSION}.jar ;;
-            jvm41/package) touch jvm/target/tailrace-spark4.1_2.13-{VERSION}.jar ;;
-            jvm43/package) touch jvm/target/tailrace-spark4.3_2.13-{VERSION}.jar ;;
+            jvm/package) cp {jars}/4.2.jar jvm/target/tailrace-spark4.2_2.13-{VERSION}.jar ;;
+            jvm41/package) cp {jars}/4.1.jar jvm/target/tailrace-spark4.1_2.13-{VERSION}.jar ;;
+            jvm43/package) cp {jars}/4.3.jar jvm/target/tailrace-spark4.3_2.13-{VERSION}.jar ;;
             *) echo "no $task"; exit 1 ;;
           esac
         done"""
@@ -143,7 +152,7 @@ def packed(wheel: Path) -> tuple[list[str], list[str]]:
         (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         required = email.message_from_bytes(archive.read(metadata)).get_all("Requires-Dist") or []
         jars = re.findall(
-            rf"tailrace/jars/tailrace-spark([\d.]+)_2\.13-{VERSION}\.jar", str(archive.namelist())
+            rf"tailrace/jars/tailrace-spark([\d.]+)_2\.13-{VERSION}\.(?:jar|patch)", str(archive.namelist())
         )
     return sorted(jars), [one for one in required if re.match(r"pyspark[<>!=]", one)]
 
@@ -163,6 +172,28 @@ def test_a_wheel_requires_the_sparks_that_it_has_jars_for(
     monkeypatch.setenv("TAILRACE_SPARK", named)
     (wheel,) = WheelBuilder(str(tree)).build(directory=str(tmp_path / "dist"), versions=["standard"])
     assert packed(Path(wheel)) == (jars, [required])
+
+
+@pytest.mark.parametrize("named", ["all", "4.1,4.3"])
+def test_a_wheel_for_several_gives_the_jar_of_each(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    monkeypatch.setenv("TAILRACE_SPARK", named)
+    (wheel,) = WheelBuilder(str(tree)).build(directory=str(tmp_path / "dist"), versions=["standard"])
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+    monkeypatch.setattr("tailrace._jar._FOLDER", tmp_path / "installed" / "tailrace" / "jars")
+    for minor in _jar.jars():
+        with (
+            zipfile.ZipFile(tailrace.jar_path(minor)) as jar,
+            zipfile.ZipFile(tmp_path / "made" / f"{minor}.jar") as made,
+        ):
+            assert sorted(jar.namelist()) == sorted(made.namelist())
+            assert jar.namelist()[0] == "META-INF/MANIFEST.MF"
+            assert {name: jar.read(name) for name in jar.namelist()} == {
+                name: made.read(name) for name in made.namelist()
+            }
+    assert _jar.jars() == (["4.1", "4.2", "4.3"] if named == "all" else ["4.1", "4.3"])
 
 
 def test_an_editable_install_has_the_jars_of_its_last_build(

@@ -68,12 +68,12 @@ def jar_path(spark: str | None = None) -> Path:
             "install it with pip, which builds the jar, instead of importing it from its sources."
         )
     if series(version) not in found:
-        what = f"pyspark {version} is installed" if spark is None else f"Spark {spark} is asked for"
-        newest = list(found)[-1]
+        installed = spark is None
+        what = f"pyspark {version} is installed" if installed else f"Spark {version} is asked for"
+        other = f'run pip install "pyspark=={found[-1]}.*", or ' if installed else ""
         raise TailraceVersionError(
-            f"{what}, and this installation of tailrace has jars for Spark {', '.join(found)}: run "
-            f'pip install "pyspark=={newest}.*", or build tailrace with TAILRACE_SPARK={series(version)} in '
-            "pip's environment."
+            f"{what}, and this installation of tailrace has jars for Spark {', '.join(found)}: {other}build "
+            f"tailrace with TAILRACE_SPARK={series(version)} in pip's environment."
         )
     minor, whole = series(version), _files("jar")
     return whole[minor] if minor in whole else _made(minor, whole)

@@ -15,6 +15,6 @@ object SparkJars {
     val code = line ! ProcessLogger(out => said.append(out), err => System.err.println(err))
     if (code != 0)
       throw new MessageOnlyException(s"No Spark $version: ${line.mkString(" ")} failed, as it says above.")
-    (file(said.toString) / "pyspark" / "jars" ** "*.jar").get().sortBy(_.getName)
+    (file(said.toString) / "pyspark" / "jars" * "*.jar").get().sortBy(_.getName)
   }
 }

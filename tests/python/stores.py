@@ -11,17 +11,19 @@ The jars come from Maven's repositories, once, into the user's cache directory.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pyspark
 
 from store_process import QUICK, StoreProcess
 from tailrace._ivy import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
-    from pathlib import Path
 
-# As Spark 4.2 ships it.
-_HADOOP = "3.5.0"
+# As Spark ships it.
+_HADOOP = next(Path(pyspark.__file__).parent.glob("jars/hadoop-client-api-*.jar")).stem.rpartition("-")[2]
 _SDK = "2.35.4"
 # Earlier ones have no If-None-Match with "transient". With "transient-nio2" S3A takes directories for files.
 _S3PROXY = "2.9.0"

@@ -14,7 +14,10 @@ import pytest
 if TYPE_CHECKING:
     from tailrace.kafka import KafkaBroker
 
-pytestmark = pytest.mark.campaign
+pytestmark = [
+    pytest.mark.campaign,
+    pytest.mark.spark("<4.3", reason="Maven Central lacks Spark 4.3's connector for Kafka"),
+]
 
 _SCENARIO = Path(__file__).with_name("kafka_scenario.py")
 

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
     from tailrace.kafka import KafkaBroker
 
-pytestmark = pytest.mark.campaign
+pytestmark = [
+    pytest.mark.campaign,
+    pytest.mark.spark("<4.3", reason="Maven Central lacks Spark 4.3's connector for Kafka"),
+]
 
 _WORKER = Path(__file__).with_name("kafka_worker.py")
 _KILLS = kill_count(2)

@@ -39,6 +39,12 @@ private[tailrace] object CheckpointFormats {
     if (isThere) OperatorStateMetadataReader.createReader(directory, conf, format, batch).read() else None
   }
 
+  def stores(metadata: OperatorStateMetadata): Seq[StateStoreMetadata] = metadata match {
+    case first: OperatorStateMetadataV1 => first.stateStoreInfo.toSeq
+    case second: OperatorStateMetadataV2 => second.stateStoreInfo.toSeq
+    case other => throw new IllegalStateException(s"operator metadata of version ${other.version}")
+  }
+
   def offsets(session: SparkSession, root: String): OffsetSeqLog =
     new StreamingQueryCheckpointMetadata(session, root).offsetLog
 }

@@ -6,7 +6,11 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, CommitMetadataBase, OffsetSeqLog}
 import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryCheckpointMetadata
-import org.apache.spark.sql.execution.streaming.state.{OperatorStateMetadata, OperatorStateMetadataReader}
+import org.apache.spark.sql.execution.streaming.state.{
+  OperatorStateMetadata,
+  OperatorStateMetadataReader,
+  StateStoreMetadata
+}
 
 /** How Spark's own files in a checkpoint are read. Nothing is written, not even a directory. */
 private[tailrace] object CheckpointFormats {
@@ -25,6 +29,8 @@ private[tailrace] object CheckpointFormats {
     OperatorStateMetadataReader
       .createReader(directory, conf, format, batch, createMetadataDir = false)
       .read()
+
+  def stores(metadata: OperatorStateMetadata): Seq[StateStoreMetadata] = metadata.stateStoresMetadata.toSeq
 
   def offsets(session: SparkSession, root: String): OffsetSeqLog =
     new StreamingQueryCheckpointMetadata(session, root, true).offsetLog

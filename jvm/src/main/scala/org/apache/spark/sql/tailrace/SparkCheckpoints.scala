@@ -59,12 +59,12 @@ object SparkCheckpoints {
     val first = OperatorStateMetadataV1.metadataFilePath(directory)
     val format = if (files(directory, conf).exists(first)) 1 else 2
     CheckpointFormats.operator(directory, conf, format, batch).map { metadata =>
-      val stores = metadata.stateStoresMetadata
+      val stores = CheckpointFormats.stores(metadata)
       CheckpointOperator(
         metadata.operatorInfo.operatorId,
         metadata.operatorInfo.operatorName,
         stores.headOption.fold(0)(_.numPartitions),
-        stores.map(_.storeName).toSeq
+        stores.map(_.storeName)
       )
     }
   }

@@ -1,10 +1,11 @@
 package io.tailrace.examples
 
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.{ImperativeAggregate, TypedImperativeAggregate}
-import org.apache.spark.sql.catalyst.expressions.{Expression, GenericInternalRow}
 import org.apache.spark.sql.catalyst.util.{ArrayData, GenericArrayData}
 import org.apache.spark.sql.types.{ArrayType, DataType, LongType, StringType, StructType}
+import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.UTF8String
 
 /** Counts of each label over the rows that come out: an array of [[LabelCounts.Schema]]. Spark evaluates the aggregates of
@@ -32,18 +33,21 @@ private[examples] final case class LabelCounts(
 
   override def createAggregationBuffer(): Array[Long] = new Array[Long](Counts * names.size)
 
+  // It is asked for each row: what is the same for all of them is looked at once.
+  @transient private lazy val countsAll = isExample == Literal.TrueLiteral
+  @transient private lazy val arrays = events.map(new LabelArray(_)).toArray
+  @transient private lazy val caps = truncated.map(Option(_).filter(_ != Literal.FalseLiteral).orNull).toArray
+
   override def update(counts: Array[Long], row: InternalRow): Array[Long] = {
-    if (isExample.eval(row) == true) {
+    if (countsAll || isExample.eval(row) == true) {
       var i = 0
-      while (i < names.size) {
-        // Null before the label's `since`.
-        events(i).eval(row) match {
-          case array: ArrayData if array.numElements() > 0 =>
-            counts(Counts * i) += 1
-            counts(Counts * i + 1) += array.numElements()
-          case _ =>
+      while (i < arrays.length) {
+        val size = arrays(i).size(row)
+        if (size > 0) {
+          counts(Counts * i) += 1
+          counts(Counts * i + 1) += size
         }
-        if (truncated(i).eval(row) == true) counts(Counts * i + 2) += 1
+        if (caps(i) != null && caps(i).eval(row) == true) counts(Counts * i + 2) += 1
         i += 1
       }
     }
@@ -82,6 +86,31 @@ private[examples] final case class LabelCounts(
   override protected def withNewChildrenInternal(newChildren: IndexedSeq[Expression]): LabelCounts = {
     val (ofEvents, ofCaps) = newChildren.tail.splitAt(names.size)
     copy(isExample = newChildren.head, events = ofEvents, truncated = ofCaps)
+  }
+}
+
+/** The number of a label's events in a row, mostly none. A column of a row that is in one piece is read there, without an
+  * array made of it.
+  */
+private final class LabelArray(events: Expression) {
+  private val column = events match {
+    case BoundReference(place, _, _) => place
+    case _ => -1
+  }
+
+  /** Null before the label's `since`: none. */
+  def size(row: InternalRow): Int = row match {
+    case unsafe: UnsafeRow if column >= 0 =>
+      if (unsafe.isNullAt(column)) 0
+      else {
+        val at = unsafe.getBaseOffset + (unsafe.getLong(column) >>> 32)
+        Platform.getLong(unsafe.getBaseObject, at).toInt
+      }
+    case _ =>
+      events.eval(row) match {
+        case array: ArrayData => array.numElements()
+        case _ => 0
+      }
   }
 }
 

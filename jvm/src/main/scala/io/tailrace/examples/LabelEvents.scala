@@ -22,6 +22,8 @@ private[examples] final class LabelEvents(rule: LabelRule, columns: JoinColumns)
   private val touches = new Touches
   private val shares = rule.attribution.map(new EventShares(_))
   private val credits = Option.when(rule.isShared)(new CreditedRows(rule))
+  private val since = rule.since.getOrElse(Long.MinValue)
+  private val most = rule.maxMatches.getOrElse(Int.MaxValue)
 
   private var times = new Array[Long](16)
   private var bases = new Array[AnyRef](16)
@@ -68,14 +70,19 @@ private[examples] final class LabelEvents(rule: LabelRule, columns: JoinColumns)
 
   def find(left: UnsafeRow, leftTime: Long, matches: Matches): Unit = {
     found = 0
-    hidden = rule.since.exists(leftTime < _)
-    if (!hidden && matches.count > 0) {
-      gather(left, leftTime, matches)
-      shares.foreach(credit(_, left, leftTime))
-    }
+    start = 0
+    chosen = 0
+    hidden = leftTime < since
+    // Mostly there are none.
+    if (!hidden && matches.count > 0) choose(left, leftTime, matches)
+  }
+
+  private def choose(left: UnsafeRow, leftTime: Long, matches: Matches): Unit = {
+    gather(left, leftTime, matches)
+    shares.foreach(credit(_, left, leftTime))
     val one = if (found == 0) -1 else rule.policy.choose(found, leftTime, times(_))
     start = Math.max(one, 0)
-    chosen = if (one >= 0) 1 else Math.min(found, rule.maxMatches.getOrElse(Int.MaxValue))
+    chosen = if (one >= 0) 1 else Math.min(found, most)
   }
 
   private def gather(left: UnsafeRow, leftTime: Long, matches: Matches): Unit = {

@@ -36,4 +36,14 @@ final class QuietQuerySuite extends AnyFunSuite {
     val steps = (1 to 7).map(i => query.asked((86400 + 3600L * i) * second))
     assert(steps == Seq.fill(6)(false) :+ true)
   }
+
+  test("a clock that jumps back and forward is no silence but for the time between the jumps") {
+    val query = new QuietQuery(80 * second)
+    query.begins(0, hasInput = true)
+    query.asked(1000 * second): Unit
+    // An hour back, then ahead, again and again: a jump ahead counts as one question does, and one back nothing.
+    val jumps = (1 to 7).flatMap(_ => Seq(-2600, 5000)).map(at => query.asked(at * second))
+    assert(!jumps.exists(identity), "seven questions of ten seconds")
+    assert(quietAt(query, from = 5001) == 5010)
+  }
 }

@@ -63,7 +63,12 @@ _CHANGES: dict[str, tuple[Callable[..., tailrace.Examples], Callable[..., tailra
     "a label without a key that the others have": (
         lambda made, events: _buy(_click(made, events, on=["user", "id"]), events),
         lambda made, events: _click(made, events, on=["user", "id"]),
-        "the key columns that all labels have in common were 'user BIGINT' and are now 'id BIGINT, user ",
+        "are now 'id BIGINT, user BIGINT': a label without 'id' can't be left out, nor get it. With where=",
+    ),
+    "a label more without a key that the others have": (
+        lambda made, events: _click(made, events, on=["user", "id"]),
+        lambda made, events: _buy(_click(made, events, on=["user", "id"]), events, since=at(0)),
+        "and are now 'user BIGINT': a label without 'id' can't be added, and none can lose it",
     ),
     "a narrower column of a label": (
         _click,
@@ -89,6 +94,8 @@ def test_a_change_is_told_in_the_words_of_the_definition(stream_test: StreamTest
         with pytest.raises(StreamingQueryException, match=told) as caught:
             query.run()
     changes = str(caught.value).split("with other settings: ")[1].split("Start the query with")[0]
+    # Nothing has changed of the label that is there in both.
+    assert "besides the common keys" not in changes
     assert [word for word in _MADE_BY_US if word in changes] == [], changes
 
 

@@ -2,7 +2,7 @@ package io.tailrace.examples
 
 import org.apache.spark.sql.types.StructType
 
-import io.tailrace.join.{ColumnChanges, JoinCheckpoint, SettingWords, Side}
+import io.tailrace.join.{ColumnChanges, ColumnTexts, JoinCheckpoint, SettingWords, Side}
 
 /** What a checkpoint says of settings that have changed, by the arguments of `tailrace.examples`. Those of the join
   * below follow from them:
@@ -31,7 +31,8 @@ private[examples] final class LabelWords(rules: Seq[LabelRule]) extends SettingW
         )
       )
     case JoinCheckpoint.LeftKeys =>
-      Some(sentence("the key columns that all labels have in common", was, now, "were" -> "are"))
+      val keys = sentence("the key columns that all labels have in common", was, now, "were" -> "are")
+      Some(keys + LabelWords.otherLabels(was, now).fold("")(": " + _))
     case JoinCheckpoint.LeftTime => Some(sentence("`time` of the impressions", was, now))
     case LabelWords.Label(label) => Some(ofLabel(label, was, now))
     case other => SettingWords.OfJoin.changed(other, was, now)
@@ -42,8 +43,12 @@ private[examples] final class LabelWords(rules: Seq[LabelRule]) extends SettingW
     case other => SettingWords.OfJoin.added(other, why)
   }
 
-  // Those of the labels have the names of the impressions' ones.
-  override def follow: Map[String, String] = Map(JoinCheckpoint.RightKeys -> JoinCheckpoint.LeftKeys)
+  // Those of the labels have the names of the impressions' ones, and what a label has besides is what the common keys
+  // leave of its own.
+  override def follow: Map[String, String] =
+    (JoinCheckpoint.RightKeys +: rules.map(rule => s"${JoinCheckpoint.OfExamples}${rule.name}"))
+      .map(_ -> JoinCheckpoint.LeftKeys)
+      .toMap
 
   /** Which label it is. With an attribution others look for it, too. */
   private def of(length: LabelRule => Long, why: String): String = {
@@ -99,6 +104,26 @@ private object LabelWords {
   private val NotAttributed = ", not attributed"
   private val Attributed = ", attribution "
   private val Further = "further keys "
+
+  /** Which labels make the common keys others. */
+  def otherLabels(was: Option[String], now: Option[String]): Option[String] =
+    for {
+      before <- was.flatMap(ColumnTexts.read)
+      after <- now.flatMap(ColumnTexts.read)
+      (more, fewer) = (after.map(_.name).diff(before.map(_.name)), before.map(_.name).diff(after.map(_.name)))
+      text <- (more, fewer) match {
+        case (Seq(), Seq()) => None
+        case (_, Seq()) =>
+          Some(
+            s"a label without ${quoted(more)} can't be left out, nor get it. With where=\"false\" it stays, and " +
+              "takes no events"
+          )
+        case (Seq(), _) => Some(s"a label without ${quoted(fewer)} can't be added, and none can lose it")
+        case _ => Some("the labels' own keys have to stay as they were")
+      }
+    } yield text
+
+  private def quoted(names: Seq[String]): String = names.map(name => s"'$name'").mkString(", ")
 
   /** The name of a label, of the setting that a checkpoint has for it. */
   object Label {

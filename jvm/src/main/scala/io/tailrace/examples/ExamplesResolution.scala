@@ -1,7 +1,7 @@
 package io.tailrace.examples
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.tailrace.SparkPlans
 
 import io.tailrace.common.{Durations, Policy, ProgressName}
@@ -145,7 +145,10 @@ private[tailrace] final class ExamplesResolution(
     val bound = found.map(one => s"$OfExamples${one.label.name}" -> one.bound(common)) ++
       options.sample.map(sample => s"$OfExamples${LabelWords.Seed}" -> sample.seed.toString)
     val withHash = if (found.exists(_.isAttributed)) Project(left.output :+ union.ownHash, left) else left
-    val form = LabelColumns(found.zipWithIndex.map { case (one, i) => one.rule(i, common) })
+    val form = LabelColumns(found.zipWithIndex.map { case (one, i) =>
+      val beside = found.filter(other => (other ne one) && other.stream == one.stream)
+      one.rule(i, common, beside.map(_.label.name).toSet)
+    })
     val joined = new JoinResolution(withHash, union.plan, sameName)
       .resolve(common.map(a => a.name -> a.name), all, Some(form))
     // The impressions may be examples themselves: the first one from above is this one.
@@ -167,8 +170,7 @@ private[tailrace] final class ExamplesResolution(
   /** Labels of one stream wait for it together: the shortest `stall_after` counts, and one that fails. */
   private def streams(found: Seq[FoundLabel], options: ExampleOptions): Option[LabelStreams] =
     Option.when(left.isStreaming) {
-      def watermarks(of: FoundLabel) = of.plan.collect { case w: EventTimeWatermark => w.nodeId }.toSet
-      val byStream = found.groupBy(watermarks).toSeq.sortBy { case (_, of) => found.indexOf(of.head) }
+      val byStream = found.groupBy(_.stream).toSeq.sortBy { case (_, of) => found.indexOf(of.head) }
       LabelStreams(
         ProgressName("labels", options.name, ExampleOptions.Name),
         byStream.map { case (nodes, of) =>

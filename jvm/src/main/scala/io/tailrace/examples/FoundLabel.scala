@@ -1,7 +1,7 @@
 package io.tailrace.examples
 
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression}
-import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, Filter, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types.DataType
@@ -87,10 +87,14 @@ private[examples] final case class FoundLabel(
   /** The window that the join needs for this label. */
   def joinWindow: JoinWindow = if (isAttributed) window.withRivals else window
 
-  /** @param i    its number among the labels
-    * @param keys of the join
+  /** The stream that it is of: those with the same watermark are one. */
+  def stream: Set[java.util.UUID] = plan.collect { case w: EventTimeWatermark => w.nodeId }.toSet
+
+  /** @param i      its number among the labels
+    * @param keys   of the join
+    * @param beside the other labels of its stream
     */
-  def rule(i: Int, keys: Seq[Attribute]): LabelRule =
+  def rule(i: Int, keys: Seq[Attribute], beside: Set[String]): LabelRule =
     LabelRule(
       label.name,
       LabelUnion.FirstLabel + i,
@@ -100,6 +104,7 @@ private[examples] final case class FoundLabel(
       form.maxMatches,
       moreKeys(keys).map { case (left, _, to) => left.name -> to },
       attribution,
-      since
+      since,
+      beside
     )
 }

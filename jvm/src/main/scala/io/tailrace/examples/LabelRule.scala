@@ -15,6 +15,7 @@ import io.tailrace.label.{JoinWindow, MatchPolicy}
   *                    which both sides are compared
   * @param attribution to which impression an event is credited; none: to each
   * @param since       impressions before it, in microseconds, have null in the label's column
+  * @param beside      the other labels of its stream
   */
 private[examples] final case class LabelRule(
     name: String,
@@ -25,7 +26,8 @@ private[examples] final case class LabelRule(
     maxMatches: Option[Int],
     keys: Seq[(String, DataType)],
     attribution: Option[Attribution],
-    since: Option[Long]
+    since: Option[Long],
+    beside: Set[String]
 ) {
 
   /** The window that the join needs for this label. */

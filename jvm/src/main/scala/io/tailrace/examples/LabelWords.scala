@@ -78,6 +78,21 @@ private[examples] final class LabelWords(rules: Seq[LabelRule]) extends SettingW
       ColumnChanges.Told(each.flatMap(_.refused) ++ rest, each.flatMap(_.told))
     }
 
+  /** One that comes back with its stream: of a source that comes back Spark reads all again. */
+  override def returned(settings: Map[String, String], from: StructType): Seq[String] = {
+    val there = from.fieldNames.toSet
+    rules
+      .filter { rule =>
+        settings.contains(s"${JoinCheckpoint.OfExamples}${rule.name}") && !there(rule.name) &&
+        !rule.beside.exists(there)
+      }
+      .map { rule =>
+        s"label '${rule.name}' was left out, and comes back with a stream that no other label has read meanwhile: " +
+          "its events that are in the state would be there twice if Spark reads them again. With another name it " +
+          "is another label, without the events of before"
+      }
+  }
+
   private def ofEvents(
       label: String,
       from: Option[StructType],

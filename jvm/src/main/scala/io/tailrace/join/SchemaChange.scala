@@ -46,7 +46,8 @@ private[join] object SchemaChange {
       // A query that goes back to earlier columns finds the rows of then as they were.
       val known = schemas.indexOf(now)
       val (all, number) = if (known >= 0) (schemas, known) else (schemas :+ now, schemas.size)
-      SchemaChange(all, number, texts, changes.flatMap(_.refused), changes.flatMap(_.told))
+      val returned = words.returned(checkpoint.settings, last.rightColumns)
+      SchemaChange(all, number, texts, changes.flatMap(_.refused) ++ returned, changes.flatMap(_.told))
     }
   }
 

@@ -22,6 +22,13 @@ private[tailrace] trait SettingWords extends Serializable {
   /** Settings that say nothing if another one has changed. */
   def follow: Map[String, String] = Map.empty
 
+  /** Why right columns can't be there again that the query had once, and lacked meanwhile.
+    *
+    * @param settings of the checkpoint
+    * @param from     the right columns that it had last
+    */
+  def returned(settings: Map[String, String], from: StructType): Seq[String] = Nil
+
   /** What it means that the columns of a side are others. */
   def columns(side: String, from: StructType, to: StructType): ColumnChanges.Told =
     ColumnChanges.tell(side, from, to)

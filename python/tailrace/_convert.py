@@ -20,13 +20,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col, lit
 
 from tailrace import _calls
+from tailrace.errors import from_condition
 
 # Of Spark's longest whole number, and of its longest decimal.
 _LONG_BITS = 64
 _DECIMAL_DIGITS = 38
+# Whose tables Spark makes DataFrames of.
+_CONVERTED = ("pandas", "pyarrow")
 _LITERALS = (bool, int, float, str, bytes, bytearray, Decimal, date, time, timedelta, Column)
 
 if TYPE_CHECKING:
+    from tailrace.errors import TailraceError
     from tailrace.options import ColumnOrName, Duration, Key, Share
 
 
@@ -44,6 +48,15 @@ def duration(value: Duration, argument: str) -> str:
         f'`{argument}` is a duration: a string such as "30 minutes", or a datetime.timedelta, '
         f"not {type(value).__name__}."
     )
+
+
+def refused(call: str, argument: str, value: object, allowed: str) -> TailraceError:
+    """The error of a value that isn't allowed, as the JVM makes it: where a call can tell without the JVM."""
+    named = {"call": call, "argument": argument, "value": str(value), "allowed": allowed}
+    shown = "'{value}'" if named["value"] else "empty"
+    sentence = f"`{{argument}}` of {{call}} is {shown}. It has to be {{allowed}}."
+    cure = "Set it to such a value, or leave it out if it has a default."
+    return from_condition("TAILRACE_OPTION_INVALID", f"{sentence.format(**named)} {cure}", named)
 
 
 def text(value: str, argument: str) -> str:
@@ -249,9 +262,13 @@ def kind(value: object, expected: type, argument: str) -> None:
 
 
 def frame(value: object, argument: str) -> None:
-    """TypeError unless a value is a DataFrame."""
+    """TypeError unless a value is a DataFrame. That of another library is called so, too."""
     if not isinstance(value, DataFrame):
-        raise TypeError(f"`{argument}` is a pyspark.sql.DataFrame, not {type(value).__name__}.")
+        kind = type(value)
+        library = kind.__module__.split(".")[0]
+        name = kind.__name__ if library == "builtins" else f"{library}.{kind.__name__}"
+        cure = f" Make one of it: spark.createDataFrame({argument})." if library in _CONVERTED else ""
+        raise TypeError(f"`{argument}` is a pyspark.sql.DataFrame, not {name}.{cure}")
 
 
 def session(value: object, argument: str = "spark") -> None:

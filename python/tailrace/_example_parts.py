@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pyspark.sql.functions import lit
+
+from tailrace import _convert
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,6 +63,25 @@ def start(since: str | datetime | None) -> Column | None:
             return lit(since) if since.tzinfo else lit(since.isoformat(" "))
         case _:
             raise TypeError(f"`since` is a string or a datetime, not {type(since).__name__}.")
+
+
+def shares_of(rates: Mapping[str, float]) -> dict[str, float]:
+    """The rates of a sample, by predicate.
+
+    Raises:
+        TailraceJoinError: one isn't from 0 to 1, or there is none.
+        TypeError: they are no mapping of strings to numbers.
+    """
+    _convert.kind(rates, Mapping, "rates")
+    shares = {_convert.text(one, "rates"): rate(share, "rates") for one, share in rates.items()}
+    if not shares:
+        allowed = 'one predicate or more, each with its rate, such as {"size(click) = 0": 0.1}'
+        raise _convert.refused("tailrace.examples", "rates", {}, allowed)
+    for predicate, share in shares.items():
+        # NaN is neither.
+        if not 0 <= share <= 1:
+            raise _convert.refused("tailrace.examples", f"the rate of {predicate}", share, "0 to 1")
+    return shares
 
 
 def rate(value: float, argument: str) -> float:

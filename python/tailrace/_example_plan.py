@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from tailrace._example_parts import Features, Label, Sample, start
 from tailrace.errors import TailraceJoinError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 IMPRESSIONS = "impressions"
 
+_OWN_ON = 'on=[("column of the impressions", "its own column")]'
 _WRONG_KIND = {
     True: "`{}` is a batch DataFrame, and stream() joins streams: call batch().",
     False: "`{0}` is a stream, and batch() joins batch DataFrames: call stream(), or batch({0}=...).",
@@ -36,6 +38,11 @@ def planned(of: Examples, *, streaming: bool) -> DataFrame:
         if frame.isStreaming != streaming:
             raise TailraceJoinError(_WRONG_KIND[streaming].format(name))
     sample = of._sample or Sample({}, {})
+    with _told_whose_on(of, named):
+        return _plan(of, sample)
+
+
+def _plan(of: Examples, sample: Sample) -> DataFrame:
     return _calls.plan(
         "examples",
         of._impressions,
@@ -68,6 +75,19 @@ def with_frames(of: Examples, frames: Mapping[str, DataFrame]) -> Examples:
         _features=tuple(replace(one, frame=frames.get(one.name, one.frame)) for one in of._features),
     )
     return made
+
+
+@contextmanager
+def _told_whose_on(of: Examples, sides: Sequence[Label | Features]) -> Iterator[None]:
+    """Says of an error about `on` of a label or of features if they have it from `tailrace.examples`."""
+    try:
+        yield
+    except TailraceJoinError as e:
+        call = e.parameters.get("call", "")
+        for one in sides:
+            if one.on is of._on and e.parameters.get("argument") == "on" and call.endswith(f" '{one.name}'"):
+                e.add_note(f"'{one.name}' has the `on` of tailrace.examples. It may have its own: {_OWN_ON}.")
+        raise
 
 
 def _double(rate: float) -> str:

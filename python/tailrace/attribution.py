@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from tailrace import _convert
@@ -10,6 +12,10 @@ from tailrace._example_parts import rate
 
 if TYPE_CHECKING:
     from tailrace.options import Duration
+
+
+# What weights such as 0.7, 0.2 and 0.1 may miss of 1, as in the JVM.
+_ROUNDED = 1e-9
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,13 @@ def time_decay(half_life: Duration) -> Attribution:
 
     Args:
         half_life: an impression has half the share of one that is nearer by this. Above zero.
+
+    Raises:
+        TailraceJoinError: a timedelta isn't above zero. A string is read when the examples are planned.
+        TypeError: it is no duration.
     """
+    if isinstance(half_life, timedelta) and half_life <= timedelta(0):
+        raise _convert.refused("tailrace.time_decay", "half_life", half_life, "a duration above zero")
     return Attribution(f"time_decay {_convert.duration(half_life, 'half_life')}")
 
 
@@ -51,8 +63,21 @@ def position(first: float, middle: float, last: float) -> Attribution:
         middle: the share of those between the earliest and the latest one, in equal parts. Where there are
             none, the others have their shares in proportion.
         last: the share of the latest one.
+
+    Raises:
+        TailraceJoinError: a share is below 0, or they don't sum to 1.
+        TypeError: a share is no number.
     """
     weights = [rate(first, "first"), rate(middle, "middle"), rate(last, "last")]
+    for name, weight in zip(("first", "middle", "last"), weights, strict=True):
+        # NaN is neither.
+        if not weight >= 0:
+            raise _convert.refused("tailrace.position", name, weight, "0 or more")
+    if not math.isclose(sum(weights), 1.0, rel_tol=0, abs_tol=_ROUNDED):
+        given = ", ".join(map(repr, weights))
+        raise _convert.refused(
+            "tailrace.position", "first, middle, last", given, "three shares that sum to 1"
+        )
     return Attribution("position " + " ".join(map(repr, weights)))
 
 

@@ -107,6 +107,8 @@ _OF_ANY_CALL = ("TAILRACE_OPTION_", "TAILRACE_COLUMN_", "TAILRACE_NAME_")
 _BY_CALL: Mapping[str, type[TailraceError]] = {
     "tailrace.join": TailraceJoinError,
     "tailrace.examples": TailraceJoinError,
+    "tailrace.position": TailraceJoinError,
+    "tailrace.time_decay": TailraceJoinError,
     "tailrace.as_of": TailraceJoinError,
     "tailrace.sync_join": TailraceJoinError,
     "tailrace.label_maturity": TailraceJoinError,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tailrace import _convert, _example_text
-from tailrace._example_parts import Features, Label, Sample, rate, start
+from tailrace._example_parts import Features, Label, Sample, shares_of, start
 from tailrace._example_plan import IMPRESSIONS, planned, with_frames
 from tailrace.attribution import Attribution, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from pyspark.sql import DataFrame
@@ -221,7 +220,7 @@ class Examples:
 
         Returns:
             A definition whose examples have three more columns behind those of labels: `horizon`, string
-            ("10 minutes"); `final`, boolean; `changed`, boolean: whether a label's column differs from the
+            ("1 hour", for "60 minutes" too); `final`, boolean; `changed`, boolean: whether a label's column differs from the
             version before, null in the first one. A label with `attribution` has no `before` then. The
             progress counts final versions; with "late_positives", all.
 
@@ -249,10 +248,11 @@ class Examples:
             weight: the name of a new column: double, 1 / rate of the row.
 
         Raises:
+            TailraceJoinError: a rate isn't from 0 to 1, or there is none. Predicates are read when the
+                examples are planned.
             TypeError: an argument has a wrong Python type.
         """
-        _convert.kind(rates, Mapping, "rates")
-        shares = {_convert.text(one, "rates"): rate(share, "rates") for one, share in rates.items()}
+        shares = shares_of(rates)
         if self._sample is not None:
             raise TypeError("The examples have a sample already: give all predicates in one.")
         options = _convert.counts(seed=seed) | _convert.texts(weight=weight)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pytest
 
 import tailrace
@@ -12,6 +13,8 @@ from example_frames import SCHEMA, examples, frame
 from tailrace import TailraceJoinError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
 
     from tailrace.testing import StreamTest
@@ -116,10 +119,62 @@ def test_label_maturity_takes_mappings(spark: SparkSession, argument: str) -> No
 
 def test_a_sample_without_a_predicate_is_refused(spark: SparkSession) -> None:
     rows = frame(spark, (1, 7, 0))
-    made = examples(rows).label("click", rows, time="at", after="1 second").sample({}, seed=1)
+    made = examples(rows).label("click", rows, time="at", after="1 second")
     with pytest.raises(TailraceJoinError, match=r"`rates` of tailrace\.examples is .*predicate") as caught:
-        made.batch()
+        made.sample({}, seed=1)
     assert caught.value.condition == "TAILRACE_OPTION_INVALID"
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda: tailrace.position(0.5, -0.1, 0.6),
+            "`middle` of tailrace.position is '-0.1'. It has to be 0 or",
+        ),
+        (lambda: tailrace.position(0.5, 0.5, float("nan")), "`last` of tailrace.position is 'nan'"),
+        (
+            lambda: tailrace.position(0.5, 0.1, 0.1),
+            "is '0.5, 0.1, 0.1'. It has to be three shares that sum to 1",
+        ),
+        (lambda: tailrace.time_decay(dt.timedelta(0)), "`half_life` of tailrace.time_decay is '0:00:00'"),
+    ],
+)
+def test_a_credit_that_cant_be_is_refused_by_its_call(call: Callable[[], object], text: str) -> None:
+    with pytest.raises(TailraceJoinError) as caught:
+        call()
+    assert caught.value.condition == "TAILRACE_OPTION_INVALID"
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
+def test_a_rate_that_cant_be_is_refused_by_its_call(spark: SparkSession, share: float) -> None:
+    made = examples(frame(spark, (1, 7, 0)))
+    with pytest.raises(TailraceJoinError, match=f"`the rate of true` .* is '{share}'. It has to be 0 to 1"):
+        made.sample({"true": share}, seed=1)
+
+
+def test_a_label_that_has_the_on_of_all_is_told_so(spark: SparkSession) -> None:
+    rows = frame(spark, (1, 7, 0))
+    clicks = rows.withColumnRenamed("user", "who")
+    made = examples(rows).label("click", clicks, time="at", after="1 second")
+    with pytest.raises(TailraceJoinError, match="label 'click' names the column `user`") as caught:
+        made.batch()
+    (note,) = caught.value.__notes__
+    assert note.startswith("'click' has the `on` of tailrace.examples. It may have its own: on=[(")
+    with pytest.raises(TailraceJoinError) as caught:
+        examples(rows).label("click", clicks, on="user", time="at", after="1 second").batch()
+    assert not hasattr(caught.value, "__notes__")
+
+
+def test_a_dataframe_of_another_library_is_called_so(spark: SparkSession) -> None:
+    rows = frame(spark, (1, 7, 0))
+    with pytest.raises(
+        TypeError, match=r"not pandas\.DataFrame\. Make one of it: spark\.createDataFrame\(click"
+    ):
+        examples(rows).label("click", pd.DataFrame({"user": [1]}), time="at", after="1 second")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"`impressions` is a pyspark\.sql\.DataFrame, not list\.$"):
+        examples([])  # type: ignore[arg-type]
 
 
 def test_no_horizons_are_refused_by_both_calls(spark: SparkSession) -> None:

@@ -18,7 +18,7 @@ _PROJECT = {"4.2": "jvm"}.get(
     series(pyspark.__version__), f"jvm{series(pyspark.__version__).replace('.', '')}"
 )
 
-# The state store's contract on the other Sparks: compiling for each takes minutes, which pass beside other campaigns.
+# The state store on the other Sparks: compiling for each takes minutes, which pass beside other campaigns.
 _OTHERS = "".join(
     f"; {project}/testOnly *OwnStore* *UpkeepSuite"
     for project in ("jvm41", "jvm", "jvm43")

@@ -8,7 +8,7 @@ import org.apache.spark.sql.internal.SQLConf
   */
 private[tailrace] object SourceNames {
 
-  /** @param name of letters, digits, _ and -; it is a directory of the checkpoint, and stands in the offset log */
+  /** @param name of letters, digits, ., _ and -; it is a directory of the checkpoint, and stands in the offset log */
   def named(relation: StreamingRelationV2, name: String): StreamingRelationV2 =
     if (SQLConf.get.enableStreamingSourceEvolution) relation.copy(sourceIdentifyingName = UserProvided(name))
     else relation

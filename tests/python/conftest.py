@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=_is_jvm_suites)
     if not _names_tests(config) and not config.option.markexpr:
         # Nobody has asked for campaigns.
-        campaigns = [item for item in items if item.get_closest_marker("campaign")]
+        campaigns = [item for item in items if any(map(item.get_closest_marker, ("campaign", "long")))]
         items[:] = [item for item in items if item not in campaigns]
         config.hook.pytest_deselected(items=campaigns)
 

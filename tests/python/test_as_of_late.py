@@ -36,7 +36,7 @@ def _stream(streams: Streams, on_late: OnLate, **options: Any) -> DataFrame:  # 
 @pytest.mark.parametrize(
     ("seed", "delay", "max_age"),
     [(1, 0, None)]
-    + [pytest.param(*case, marks=pytest.mark.campaign) for case in ((2, 7, 30), (3, 40, None), (4, 0, 5))],
+    + [pytest.param(*case, marks=pytest.mark.long) for case in ((2, 7, 30), (3, 40, None), (4, 0, 5))],
 )
 def test_late_left_rows_are_those_of_brute_force(
     stream_test: StreamTest, seed: int, delay: int, max_age: int | None

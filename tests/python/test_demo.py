@@ -212,7 +212,7 @@ def test_the_command(run_python: RunPython, tmp_path: Path) -> None:
     assert "http" not in page
 
 
-@pytest.mark.campaign
+@pytest.mark.long
 def test_the_comparison(run_python: RunPython, tmp_path: Path) -> None:
     command = ("-m", "tailrace", "demo", "--rows", "3000", "--slices", "3", "--out", str(tmp_path))
     done = run_python(*command, "--compare", "--no-kill")

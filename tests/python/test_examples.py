@@ -40,7 +40,7 @@ def test_labels_of_random_streams_are_those_of_brute_force(
     _check(spark, tmp_path, seed)
 
 
-@pytest.mark.campaign
+@pytest.mark.long
 def test_labels_of_many_random_streams(spark: SparkSession, tmp_path: Path) -> None:
     for seed in range(100, 100 + int(os.environ.get("SEEDS", "3"))):
         _check(spark, tmp_path / str(seed), seed)
@@ -53,7 +53,7 @@ def test_versions_of_random_streams_are_those_of_brute_force(
     _check(spark, tmp_path, seed, horizons=True)
 
 
-@pytest.mark.campaign
+@pytest.mark.long
 def test_versions_of_many_random_streams(spark: SparkSession, tmp_path: Path) -> None:
     for seed in range(100, 100 + int(os.environ.get("SEEDS", "3"))):
         _check(spark, tmp_path / str(seed), seed, horizons=True)

@@ -118,10 +118,10 @@ _IS_GONE = [("click", "order", "share"), ("click", "share"), ("click",)]
     ("strategy", "labels", "options"),
     [
         ("lazy", _IS_GONE, {"release_every": "batch"}),
-        pytest.param("lazy", _COMES_BACK, {}, marks=pytest.mark.campaign),
+        pytest.param("lazy", _COMES_BACK, {}, marks=pytest.mark.long),
         pytest.param("eager", _COMES_BACK, {"release_every": "15 seconds"}, marks=pytest.mark.campaign),
-        pytest.param("eager", _IS_GONE, {}, marks=pytest.mark.campaign),
-        pytest.param("lazy", _COMES_BACK, {"amend_for": "1 minute"}, marks=pytest.mark.campaign),
+        pytest.param("eager", _IS_GONE, {}, marks=pytest.mark.long),
+        pytest.param("lazy", _COMES_BACK, {"amend_for": "1 minute"}, marks=pytest.mark.long),
     ],
 )
 def test_rows_that_wait_are_complete_without_the_longest_label(
@@ -168,8 +168,13 @@ def test_rows_that_wait_come_out_with_late_events_that_they_had_got(
         assert found == {1: [13, 10], 2: []}
 
 
-@pytest.mark.campaign
-@pytest.mark.parametrize("by", ["parquet", "foreachBatch"])
+@pytest.mark.parametrize(
+    "by",
+    [
+        pytest.param("parquet", marks=pytest.mark.campaign),
+        pytest.param("foreachBatch", marks=pytest.mark.long),
+    ],
+)
 def test_a_label_is_left_out_and_comes_back_after_a_crash_at_any_step(
     spark: SparkSession, tmp_path: Path, by: str
 ) -> None:

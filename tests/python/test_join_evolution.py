@@ -178,11 +178,15 @@ def test_a_window_may_grow_and_rows_that_wait_are_judged_by_the_new_one(
             query.run()
 
 
-@pytest.mark.campaign
 @pytest.mark.parametrize(
     # Left rows of a lazy join that a step holds back wait, too, and the oracle doesn't know them.
     ("kind", "release"),
-    [("lazy", "batch"), ("eager", "15 seconds"), ("inner", None), ("chained", None)],
+    [
+        pytest.param("lazy", "batch", marks=pytest.mark.long),
+        pytest.param("eager", "15 seconds", marks=pytest.mark.campaign),
+        pytest.param("inner", None, marks=pytest.mark.campaign),
+        pytest.param("chained", None, marks=pytest.mark.long),
+    ],
 )
 def test_each_row_has_the_window_that_it_waited_for_however_often_it_grows(
     stream_test: StreamTest, often_compacted: RuntimeConfig, kind: str, release: str | None
@@ -237,8 +241,10 @@ def test_each_row_has_the_window_that_it_waited_for_however_often_it_grows(
     assert len(streams.windows) >= 3
 
 
-@pytest.mark.campaign
-@pytest.mark.parametrize("strategy", ["lazy", "eager"])
+@pytest.mark.parametrize(
+    "strategy",
+    [pytest.param("lazy", marks=pytest.mark.campaign), pytest.param("eager", marks=pytest.mark.long)],
+)
 def test_other_columns_after_a_crash_at_any_step(spark: SparkSession, tmp_path: Path, strategy: str) -> None:
     def pipeline(root: Path, left: DataFrame, right: DataFrame) -> DataStreamWriter:
         starts = root / "starts"

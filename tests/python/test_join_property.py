@@ -82,8 +82,10 @@ def test_every_step_gives_what_the_oracle_says(
     _check(spark, how, _materialise(steps), window)
 
 
-@pytest.mark.campaign
-@pytest.mark.parametrize("how", ["left", "inner"])
+@pytest.mark.parametrize(
+    "how",
+    [pytest.param("left", marks=pytest.mark.campaign), pytest.param("inner", marks=pytest.mark.long)],
+)
 @settings(_few, max_examples=12)
 @given(steps=_steps, window=_windows)
 def test_every_step_of_many_streams_gives_what_the_oracle_says(

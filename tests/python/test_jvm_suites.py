@@ -31,6 +31,7 @@ _OTHERS = "".join(
     [
         f"{_PROJECT}/test",
         pytest.param(f"{_PROJECT}/testOnly -- -n campaign{_OTHERS}", marks=pytest.mark.campaign),
+        pytest.param(f"{_PROJECT}/testOnly -- -n long", marks=pytest.mark.long),
     ],
 )
 def test_the_jvm_suites_pass(

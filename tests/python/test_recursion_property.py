@@ -1,6 +1,6 @@
 """Random recursions, each way round, against plain Python.
 
-All but the first one are a campaign: `TAILRACE_RECURSIONS` sets how many, `TAILRACE_SEED` which.
+All but the first one are long: `TAILRACE_RECURSIONS` sets how many, `TAILRACE_SEED` which.
 """
 
 from __future__ import annotations
@@ -77,9 +77,7 @@ class Case:
         assert _near_half(sum(r[3] for r in rows), len(rows)), text
 
 
-@pytest.mark.parametrize(
-    "number", [0, *(pytest.param(n, marks=pytest.mark.campaign) for n in range(1, MANY))]
-)
+@pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(1, MANY))])
 def test_each_way_round_gives_what_plain_python_gives(
     spark: SparkSession, tmp_path: Path, number: int
 ) -> None:

@@ -182,7 +182,7 @@ def test_a_watermark_after_it(streams: Synced) -> None:
         assert windows == [(0, 10), (10, 10), (50, 1)]
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.campaign) for n in (1, 2))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2))])
 def test_any_rows_against_plain_reckoning(streams: Synced, seed: int) -> None:
     """Rows of any partition and order, restarts in between: what comes out, batch by batch."""
     rng = random.Random(seed)

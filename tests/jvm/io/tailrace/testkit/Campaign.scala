@@ -14,11 +14,14 @@ object Campaign extends Tag("campaign") {
 
   def seeds(short: Int): Range = 0 until asked.getOrElse(short)
 
-  /** How often a random test runs: a few times among the tests, and more often in a campaign. The second of each pair is the
+  /** How often a random test runs: a few times among the tests, and more often in [[Long]]. The second of each pair is the
     * test's tags.
     */
   def sizes(few: Int, more: Int): Seq[(Int, Seq[Tag])] =
-    (few -> Nil) +: (if (more == few) Nil else Seq(more -> Seq(Campaign)))
+    (few -> Nil) +: (if (more == few) Nil else Seq(more -> Seq(Long)))
+
+  /** The tag of tests that only repeat, with more data, what a shorter one shows. CI leaves them out. */
+  object Long extends Tag("long")
 }
 
 /** A suite whose tests are all long. */

@@ -36,7 +36,7 @@ def jars() -> list[str]:
 
 def _files(kind: str) -> dict[str, Path]:
     """The jars, or the patches that make jars of one of them, by the minor version of Spark."""
-    found = {}
+    found: dict[str, Path] = {}
     for file in _FOLDER.glob(f"tailrace-spark*_{SCALA_SERIES}-{__version__}.{kind}"):
         minor = re.match(r"tailrace-spark(\d+\.\d+)_", file.name)
         if minor is not None:

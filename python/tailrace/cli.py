@@ -157,7 +157,18 @@ def command_line() -> argparse.ArgumentParser:
     watermarks.add_argument("--json", action="store_true", help="print one JSON object")
     watermarks.set_defaults(run=_watermarks)
 
-    jar_command.fill(commands)
+    jar_command.fill(
+        commands.add_parser(
+            "jar", help='print the path of the jar, for spark-submit --jars "$(tailrace jar)"'
+        )
+    )
+    jar_command.fill_connect(
+        commands.add_parser(
+            "connect-conf",
+            help="print the arguments that a Spark Connect server needs: start-connect-server.sh "
+            "$(tailrace connect-conf)",
+        )
+    )
     return parser
 
 

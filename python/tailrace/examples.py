@@ -220,9 +220,9 @@ class Examples:
 
         Returns:
             A definition whose examples have three more columns behind those of labels: `horizon`, string
-            ("1 hour", for "60 minutes" too); `final`, boolean; `changed`, boolean: whether a label's column differs from the
-            version before, null in the first one. A label with `attribution` has no `before` then. The
-            progress counts final versions; with "late_positives", all.
+            ("1 hour", for "60 minutes" too); `final`, boolean; `changed`, boolean: whether a label's column
+            differs from the version before, null in the first one. A label with `attribution` has no
+            `before` then. The progress counts final versions; with "late_positives", all.
 
         Raises:
             TypeError: an argument has a wrong Python type, or the examples have horizons already.

@@ -26,25 +26,17 @@ def version(_: argparse.Namespace) -> int:
     return 0
 
 
-def fill(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the subcommands."""
-    _add(commands, "jar", _jar, 'print the path of the jar, for spark-submit --jars "$(tailrace jar)"')
-    _add(
-        commands,
-        "connect-conf",
-        _connect_conf,
-        "print the arguments that a Spark Connect server needs: start-connect-server.sh "
-        "$(tailrace connect-conf)",
-    )
+def fill(jar: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `tailrace jar`."""
+    _fill(jar, _jar)
 
 
-def _add(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-    name: str,
-    run: Callable[[argparse.Namespace], int],
-    what: str,
-) -> None:
-    command = commands.add_parser(name, help=what)
+def fill_connect(connect: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `tailrace connect-conf`."""
+    _fill(connect, _connect_conf)
+
+
+def _fill(command: argparse.ArgumentParser, run: Callable[[argparse.Namespace], int]) -> None:
     command.add_argument(
         "--spark",
         metavar="VERSION",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pytest
 
 import tailrace
@@ -168,11 +167,12 @@ def test_a_label_that_has_the_on_of_all_is_told_so(spark: SparkSession) -> None:
 
 
 def test_a_dataframe_of_another_library_is_called_so(spark: SparkSession) -> None:
+    pandas = pytest.importorskip("pandas")
     rows = frame(spark, (1, 7, 0))
     with pytest.raises(
         TypeError, match=r"not pandas\.DataFrame\. Make one of it: spark\.createDataFrame\(click"
     ):
-        examples(rows).label("click", pd.DataFrame({"user": [1]}), time="at", after="1 second")  # type: ignore[arg-type]
+        examples(rows).label("click", pandas.DataFrame({"user": [1]}), time="at", after="1 second")
     with pytest.raises(TypeError, match=r"`impressions` is a pyspark\.sql\.DataFrame, not list\.$"):
         examples([])  # type: ignore[arg-type]
 

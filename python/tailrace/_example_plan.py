@@ -16,7 +16,7 @@ from tailrace._example_parts import Features, Label, Sample, start
 from tailrace.errors import TailraceJoinError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -78,7 +78,7 @@ def with_frames(of: Examples, frames: Mapping[str, DataFrame]) -> Examples:
 
 
 @contextmanager
-def _told_whose_on(of: Examples, sides: Sequence[Label | Features]) -> Iterator[None]:
+def _told_whose_on(of: Examples, sides: Sequence[Label | Features]) -> Generator[None]:
     """Says of an error about `on` of a label or of features if they have it from `tailrace.examples`."""
     try:
         yield

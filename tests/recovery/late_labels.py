@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -118,13 +118,15 @@ def _second(micros: int) -> float:
     return micros / 1e6 - NOON.timestamp()
 
 
+def _fits(label: Row, left: Row) -> bool:
+    return label.key == left.key and left.second - BEFORE <= label.second <= left.second + AFTER
+
+
 def _labels(left: Row, labels: list[Label], amend_for: int) -> tuple[int, ...]:
     found = [
         label.row
         for label in labels
-        if label.row.key == left.key
-        and left.second - BEFORE <= label.row.second <= left.second + AFTER
-        and label.behind < left.second + AFTER + amend_for
+        if _fits(label.row, left) and label.behind < left.second + AFTER + amend_for
     ]
     return tuple(sorted(row.id for row in found))
 
@@ -134,12 +136,13 @@ def expected(
 ) -> tuple[Counter[Out], list[Row]]:
     """What comes out of a join from BEFORE to AFTER, by brute force, and the left rows that wait.
 
-    Late left rows don't come out.
+    Late left rows don't come out. Rows are kept by key: fifty kills have so many that all of them with all
+    labels in each batch would take half an hour.
     """
     out: Counter[Out] = Counter()
     waiting: list[Row] = []
-    left_out: dict[Row, tuple[int, ...]] = {}
-    labels: list[Label] = []
+    left_out: dict[int, dict[Row, tuple[int, ...]]] = defaultdict(dict)
+    labels: dict[int, list[Label]] = defaultdict(list)
     late = through = NONE
     for batch in ran:
         lefts, rights = (
@@ -148,18 +151,19 @@ def expected(
         for row in rights:
             is_late = row.second <= late
             if not is_late or row.second + BEFORE > late - AFTER - amend_for:
-                labels.append(Label(row, late if is_late else NONE))
-        for left, had in left_out.items() if amend_for else ():
-            now = _labels(left, labels, amend_for)
-            if now != had:
+                labels[row.key].append(Label(row, late if is_late else NONE))
+        reached = {left for row in rights for left in left_out[row.key] if amend_for and _fits(row, left)}
+        for left in reached:
+            now = _labels(left, labels[left.key], amend_for)
+            if now != left_out[left.key][left]:
                 out[None, left.key, left.second, now, "amended"] += 1
-                left_out[left] = now
+                left_out[left.key][left] = now
         waiting += [row for row in lefts if row.second > max(late, through)]
         through = max(through, batch.watermark - AFTER, batch.closed)
         for left in [row for row in waiting if row.second <= through]:
             waiting.remove(left)
-            left_out[left] = _labels(left, labels, amend_for)
-            out[left.id, left.key, left.second, left_out[left], None] += 1
+            found = left_out[left.key][left] = _labels(left, labels[left.key], amend_for)
+            out[left.id, left.key, left.second, found, None] += 1
         late = batch.watermark
     return out, waiting
 

@@ -162,7 +162,7 @@ def test_a_label_that_has_the_on_of_all_is_told_so(spark: SparkSession) -> None:
     (note,) = caught.value.__notes__
     assert note.startswith("'click' has the `on` of tailrace.examples. It may have its own: on=[(")
     with pytest.raises(TailraceJoinError) as caught:
-        examples(rows).label("click", clicks, on="user", time="at", after="1 second").batch()
+        examples(rows).label("click", clicks, on=["user"], time="at", after="1 second").batch()
     assert not hasattr(caught.value, "__notes__")
 
 

@@ -49,7 +49,7 @@ final class LateRightsSuite extends AnyFunSuite {
       def got(left: Long) = rows.filter { case (seq, time) => late.hiddenThrough(seq, time) < left }
       val left = random.nextInt(50).toLong
       val through = late.sameThrough(left)
-      (left to Math.min(through, 60L)).foreach(other => assert(got(other) == got(left), (batches, left, other)))
+      (left to Math.min(through, 60L)).foreach(l => assert(got(l) == got(left), (batches, left, l)))
       if (through < 60L) assert(got(through + 1) != got(left), (batches, left))
     }
   }

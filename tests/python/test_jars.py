@@ -23,7 +23,7 @@ VERSION = tailrace.__version__
 @pytest.fixture(autouse=True)
 def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An installation with jars for two minor versions, and what else may lie there."""
-    for name in (f"spark4.1_2.13-{VERSION}", f"spark4.10_2.13-{VERSION}", "spark4.3_2.13-0.0.1", VERSION):
+    for name in (f"spark4.9_2.13-{VERSION}", f"spark4.10_2.13-{VERSION}", "spark4.3_2.13-0.0.1", VERSION):
         (tmp_path / f"tailrace-{name}.jar").touch()
     monkeypatch.setattr("tailrace._jar._FOLDER", tmp_path)
     monkeypatch.setattr(pyspark, "__version__", "4.10.2")
@@ -32,20 +32,20 @@ def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_pyspark_that_is_installed_decides(jars: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert tailrace.jar_path() == jars / f"tailrace-spark4.10_2.13-{VERSION}.jar"
-    monkeypatch.setattr(pyspark, "__version__", "4.1.0")
-    assert tailrace.jar_path() == jars / f"tailrace-spark4.1_2.13-{VERSION}.jar"
+    monkeypatch.setattr(pyspark, "__version__", "4.9.0")
+    assert tailrace.jar_path() == jars / f"tailrace-spark4.9_2.13-{VERSION}.jar"
 
 
-@pytest.mark.parametrize("spark", ["4.1", "4.1.7"])
+@pytest.mark.parametrize("spark", ["4.9", "4.9.7"])
 def test_that_of_another_spark(jars: Path, spark: str) -> None:
-    assert tailrace.jar_path(spark) == jars / f"tailrace-spark4.1_2.13-{VERSION}.jar"
+    assert tailrace.jar_path(spark) == jars / f"tailrace-spark4.9_2.13-{VERSION}.jar"
 
 
 def test_a_spark_without_a_jar_is_refused_with_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TailraceVersionError) as asked:
         tailrace.jar_path("4.3")
     assert str(asked.value) == (
-        "Spark 4.3 is asked for, and this installation of tailrace has jars for Spark 4.1, 4.10: build "
+        "Spark 4.3 is asked for, and this installation of tailrace has jars for Spark 4.9, 4.10: build "
         "tailrace with TAILRACE_SPARK=4.3 in pip's environment."
     )
     monkeypatch.setattr(pyspark, "__version__", "4.3.0")
@@ -67,19 +67,19 @@ def test_the_commands_say_which(
 ) -> None:
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out == (
-        f"tailrace {VERSION}, with jars for Spark 4.1, 4.10\n"
+        f"tailrace {VERSION}, with jars for Spark 4.9, 4.10\n"
         f"pyspark 4.10.2 takes tailrace-spark4.10_2.13-{VERSION}.jar\n"
     )
-    assert cli.main(["jar", "--spark", "4.1.3"]) == 0
-    assert capsys.readouterr().out == f"{jars / f'tailrace-spark4.1_2.13-{VERSION}.jar'}\n"
-    assert cli.main(["connect-conf", "--spark", "4.1"]) == 0
+    assert cli.main(["jar", "--spark", "4.9.3"]) == 0
+    assert capsys.readouterr().out == f"{jars / f'tailrace-spark4.9_2.13-{VERSION}.jar'}\n"
+    assert cli.main(["connect-conf", "--spark", "4.9"]) == 0
     assert capsys.readouterr().out.startswith(
-        f"--jars {jars / f'tailrace-spark4.1_2.13-{VERSION}.jar'}\n--conf "
+        f"--jars {jars / f'tailrace-spark4.9_2.13-{VERSION}.jar'}\n--conf "
     )
     monkeypatch.setattr(pyspark, "__version__", "4.3.0")
     assert cli.main(["--version"]) == 1
     told = capsys.readouterr()
-    assert told.out == f"tailrace {VERSION}, with jars for Spark 4.1, 4.10\n"
+    assert told.out == f"tailrace {VERSION}, with jars for Spark 4.9, 4.10\n"
     assert told.err.startswith("tailrace: pyspark 4.3.0 is installed, and")
 
 
@@ -123,6 +123,18 @@ def test_a_jar_is_made_once_and_again_for_another_installation(patched: Path) ->
     assert again != first
     with zipfile.ZipFile(again) as jar:
         assert "New.class" in jar.namelist()
+
+
+def test_the_manifest_is_in_front_though_it_is_the_same(tmp_path: Path) -> None:
+    for name, bridge in (("base", "old"), ("jar", "new")):
+        with zipfile.ZipFile(tmp_path / name, "w") as jar:
+            jar.writestr("META-INF/MANIFEST.MF", "the same")
+            jar.writestr("Bridge.class", bridge)
+    _jar_patch.write(tmp_path / "base", tmp_path / "jar", tmp_path / "patch")
+    made = _jar_patch.apply(tmp_path / "base", tmp_path / "patch", "made.jar", [tmp_path])
+    with zipfile.ZipFile(made) as jar:
+        assert jar.namelist() == ["META-INF/MANIFEST.MF", "Bridge.class"]
+        assert jar.read("Bridge.class") == b"new"
 
 
 def refuse_writing(monkeypatch: pytest.MonkeyPatch, refused: Callable[[Path], bool]) -> None:

@@ -1,5 +1,6 @@
 package io.tailrace.connect
 
+import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
@@ -44,15 +45,24 @@ private[tailrace] object PendingCall {
     case other => other
   }
 
-  /** Plans the calls whose DataFrames are resolved. */
+  /** Plans the calls whose DataFrames are resolved. One that the plan has twice is one, as a DataFrame of a classic
+    * session is that is used twice: its name is taken once.
+    */
   final case class Resolve(session: SparkSession) extends Rule[LogicalPlan] {
-    override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
-      case call: PendingCall if call.childrenResolved =>
-        val frames = call.children.map(SparkPlans.toFrame(session.asInstanceOf[ClassicSession], _))
-        SparkPlans.inPlaceOf(
-          call,
-          ConnectMethods.plan(call.method, call.arguments.map(filled(_, session, frames)))
-        )
+    override def apply(plan: LogicalPlan): LogicalPlan = {
+      val known = new mutable.HashMap[Long, LogicalPlan]
+      plan.resolveOperatorsUp {
+        case call: PendingCall if call.childrenResolved =>
+          SparkPlans.clientNumber(call).fold(planned(call))(known.getOrElseUpdate(_, planned(call)))
+      }
+    }
+
+    private def planned(call: PendingCall): LogicalPlan = {
+      val frames = call.children.map(SparkPlans.toFrame(session.asInstanceOf[ClassicSession], _))
+      SparkPlans.inPlaceOf(
+        call,
+        ConnectMethods.plan(call.method, call.arguments.map(filled(_, session, frames)))
+      )
     }
   }
 }

@@ -52,7 +52,23 @@ case class Fixpoint(
   // Each row of the input is op's argument with all its columns.
   @transient override lazy val references: AttributeSet = AttributeSet(child.output)
 
+  /** Spark sees children and expressions of the plan only. A plan of Spark Connect is made anew each time, with other
+    * ids in op's plan: else what was cached wouldn't be found again.
+    */
+  override protected def doCanonicalize(): LogicalPlan = {
+    val op = body.canonicalized
+    super.doCanonicalize() match {
+      case same: Fixpoint =>
+        same.copy(body = op, columns = columns.copy(all = op.output), sizes = Fixpoint.NoSizes)
+      case other => other
+    }
+  }
+
   override protected def withNewChildInternal(newChild: LogicalPlan): Fixpoint = copy(child = newChild)
+}
+
+private object Fixpoint {
+  private val NoSizes = new TableSizes
 }
 
 /** A recursion whose hops take a micro-batch each. Op's results are written here, and [[FeedbackRows]] reads

@@ -30,12 +30,15 @@ object SparkPlans {
 
   def toFrame(session: SparkSession, plan: LogicalPlan): DataFrame = ClassicDataset.ofRows(session, plan)
 
+  /** The number by which a Spark Connect client knows a plan; none: it isn't one of a client's. */
+  def clientNumber(plan: LogicalPlan): Option[Long] = plan.getTagValue(LogicalPlan.PLAN_ID_TAG)
+
   /** A plan under the number by which columns of a Spark Connect client name another one: `joined["user"]`. A plan that
     * has a number already, as one of the client's own DataFrames, stays below it.
     */
   def inPlaceOf(other: LogicalPlan, plan: LogicalPlan): LogicalPlan =
-    other.getTagValue(LogicalPlan.PLAN_ID_TAG).fold(plan) { id =>
-      val own = if (plan.getTagValue(LogicalPlan.PLAN_ID_TAG).isEmpty) plan else Project(plan.output, plan)
+    clientNumber(other).fold(plan) { id =>
+      val own = if (clientNumber(plan).isEmpty) plan else Project(plan.output, plan)
       own.setTagValue(LogicalPlan.PLAN_ID_TAG, id)
       own
     }

@@ -21,9 +21,10 @@ from tailrace.errors import TailraceError, from_condition
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# "[TAILRACE_STATE_FILE_MISSING] The state file ..." up to the stack trace or the blank line that may follow.
+# "[TAILRACE_STATE_FILE_MISSING] The state file ..." up to the stack trace, the blank line, or the same error
+# as a cause, that may follow.
 _MESSAGE = re.compile(
-    r"\[(TAILRACE_[A-Z_]+)\] (.*?)(?=\n\s*\n|\n\s*at |\n\s*Driver stacktrace|\Z)", re.DOTALL
+    r"\[(TAILRACE_[A-Z_]+)\] (.*?)(?=\n\s*\n|\n\s*at |\n\s*Driver stacktrace|: io\.tailrace\.|\Z)", re.DOTALL
 )
 
 
@@ -74,4 +75,10 @@ def _both(kind: type[TailraceError], spark: type[Exception]) -> type[Exception]:
         # Objects of py4j and of gRPC can't be pickled.
         return from_condition, (error.condition, error.args[0], error.parameters)
 
-    return type(kind.__name__, (kind, spark), {"__module__": kind.__module__, "__reduce__": plain})
+    own = {
+        "__module__": kind.__module__,
+        "__reduce__": plain,
+        # PySpark asks Spark's catalog for the text, and Tailrace's aren't in it.
+        "getMessage": TailraceError.__str__,
+    }
+    return type(kind.__name__, (kind, spark), own)

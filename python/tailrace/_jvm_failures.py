@@ -32,6 +32,15 @@ def install() -> None:
             error = Py4JJavaError(str(error), java_exception)
         return _failures.as_tailrace(error, lambda condition: _parameters(error, condition, java_exception))
 
+    message = captured.CapturedException.getMessage
+
+    # PySpark logs an error that has a place in the user's query, while it makes the exception. It looks for
+    # its text in Spark's catalog, where Tailrace's aren't.
+    def get_message(self: captured.CapturedException) -> str:
+        found = _failures.said(self._desc or "")
+        return message(self) if found is None else f"[{found[0]}] {found[1]}"
+
+    captured.CapturedException.getMessage = get_message  # type: ignore[method-assign]
     captured.convert_exception = convert_exception  # type: ignore[assignment]
     _failures.convert_what_ends(StreamingQuery, _parameters)
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -94,6 +94,20 @@ def test_the_error_inside_a_failed_query_is_found() -> None:
         "Restore it.\n\tat io.tailrace.state.X(X.scala:1)\n\nDriver stacktrace:"
     )
     assert _failures.said(text) == ("TAILRACE_STATE_FILE_MISSING", "The state file f is gone. Restore it.")
+
+
+def test_the_error_of_a_batch_job_is_told_once() -> None:
+    text = "[TAILRACE_STATE_FILE_MISSING] The state file f is gone."
+    twice = f"An error occurred.\n: {text}: io.tailrace.common.TailraceStateException: {text}\n\tat io.x"
+    assert _failures.said(twice) == ("TAILRACE_STATE_FILE_MISSING", "The state file f is gone.")
+
+
+def test_an_error_says_its_text_by_sparks_method_too(spark: SparkSession) -> None:
+    """Where it has a place in the user's query, PySpark itself calls that."""
+    with pytest.raises(TailraceReplayError, match="TAILRACE_FUNCTION_ARGUMENTS") as refusal:
+        spark.sql("SELECT stream_metadata(7L)").collect()
+    error: Any = refusal.value
+    assert error.getMessage() == str(error)
 
 
 def test_an_error_of_sparks_own_is_none() -> None:

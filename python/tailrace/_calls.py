@@ -22,6 +22,10 @@ _CONDITIONS = ("=", "==", "<=>", "<", "<=", ">", ">=", "and", "or", "not", "!")
 class _Bridge(Protocol):
     """What `_jvm` and `_connect` have in common."""
 
+    @property
+    def SPARK_ERRORS(self) -> tuple[type[Exception], ...]: ...  # noqa: N802  a constant of both
+
+    def settings_of(self, session: SparkSession) -> dict[str, str]: ...
     def plan(self, method: str, of: DataFrame | SparkSession, *arguments: object) -> DataFrame: ...
     def ask(self, method: str, of: DataFrame | SparkSession, *arguments: object) -> Any: ...
     def check_session(self, session: SparkSession) -> None: ...
@@ -39,6 +43,16 @@ class _Bridge(Protocol):
 def is_connect(value: object) -> bool:
     """Whether a session, DataFrame or Column is one of Spark Connect."""
     return any(kind.__module__.startswith(_OF_CONNECT) for kind in type(value).__mro__)
+
+
+def spark_errors(session: SparkSession) -> tuple[type[Exception], ...]:
+    """All that a call of Spark's can end with."""
+    return _bridge(session).SPARK_ERRORS
+
+
+def settings(session: SparkSession) -> dict[str, str]:
+    """The Spark properties that a session runs with."""
+    return _bridge(session).settings_of(session)
 
 
 def _bridge(of: object) -> _Bridge:

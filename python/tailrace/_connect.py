@@ -20,7 +20,7 @@ from pyspark.sql.connect.expressions import ColumnReference, UnresolvedFunction
 from pyspark.sql.connect.plan import LogicalPlan
 from pyspark.sql.connect.session import SparkSession
 
-from tailrace import _connect_call, _connect_failures
+from tailrace import _connect_call, _connect_failures, _connect_progress
 from tailrace._versions import check_versions
 from tailrace.errors import TailraceError, TailraceSessionError
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.column import Column
     from pyspark.sql.connect.observation import Observation
     from pyspark.sql.connect.proto import Relation
+
+# All that a call of a server can end with.
+SPARK_ERRORS = (PySparkException,)
 
 # What a server says in a function of a Declarative Pipeline, which only defines: the pipeline plans it later,
 # and refuses then what is wrong.
@@ -43,6 +46,7 @@ _NO_PLUGIN = "No handler found for extension"
 _OBJECT = "tailrace.object"
 
 _connect_failures.install()
+_connect_progress.install()
 
 # The sessions whose versions have been compared.
 _compared: weakref.WeakSet[SparkSession] = weakref.WeakSet()
@@ -76,6 +80,11 @@ class _Held:
 
     def __init__(self, session: SparkSession, name: str) -> None:
         self.session, self.name = session, name
+
+
+def settings_of(session: SparkSession) -> dict[str, str]:
+    """Those of the server, and the session's own."""
+    return {name: str(value) for name, value in session.conf.getAll.items()}
 
 
 def plan(method: str, of: DataFrame | SparkSession, *arguments: object) -> DataFrame:

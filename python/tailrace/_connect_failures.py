@@ -18,13 +18,18 @@ def install() -> None:
     if convert.__module__ == __name__:
         return
 
-    def convert_exception(*arguments: Any, **named: Any) -> Any:
-        error = convert(*arguments, **named)
-        return _failures.as_tailrace(error, lambda condition: _parameters(error, condition))
+    def convert_exception(info: Any, message: Any, details: Any, *more: Any, **named: Any) -> Any:
+        error = convert(info, message, details, *more, **named)
+        return _failures.as_tailrace(error, lambda condition: _parameters(error, condition, details))
 
     vars(core)["convert_exception"] = convert_exception
     _failures.convert_what_ends(StreamingQuery, lambda _error, _condition: {})
 
 
-def _parameters(error: Any, condition: str) -> dict[str, str]:
-    return dict(error._messageParameters or {}) if error._errorClass == condition else {}
+def _parameters(error: Any, condition: str, details: Any) -> dict[str, str]:
+    if error._errorClass == condition:
+        return dict(error._messageParameters or {})
+    # What ended a query is a cause of what Spark says of it. A server may be set to give no details.
+    causes = [] if details is None else [one.spark_throwable for one in details.errors]
+    found = next((one for one in causes if one.error_class == condition), None)
+    return {} if found is None else dict(found.message_parameters)

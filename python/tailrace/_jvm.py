@@ -55,6 +55,11 @@ def settings() -> dict[str, str]:
     return dict(conf.getAll())
 
 
+def settings_of(session: SparkSession) -> dict[str, str]:
+    """Those, and the session's own."""
+    return settings() | {name: str(value) for name, value in session.conf.getAll.items()}
+
+
 def running_session() -> SparkSession | None:
     """The session that `SparkSession.builder.getOrCreate()` would hand back instead of making one."""
     session = SparkSession._instantiatedSession

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,9 @@ def local_session(
         settings: further Spark properties, which win over these.
         scratch: directory for temporary files; None takes the JVM's.
     """
+    # A command runs where it is called, whatever server the shell has for notebooks.
+    for variable in ("SPARK_API_MODE", "SPARK_REMOTE"):
+        os.environ.pop(variable, None)
     options = [f"-Dlog4j2.configurationFile={LOGGING}"]
     if scratch is not None:
         quoted = str(scratch).replace("\\", "\\\\").replace('"', '\\"')

@@ -246,6 +246,7 @@ def _roster(hosts: Hosts, session: SparkSession) -> list[str]:
     is_file = "/" in place or isinstance(hosts, os.PathLike)
     try:
         frame = session.read.text(place) if is_file else session.table(place)
+        frame.schema  # noqa: B018  Spark Connect looks for it here
     except AnalysisException as error:
         if error.getCondition() not in ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", *_NO_TABLE_NAME):
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import os
 import signal
@@ -11,11 +12,11 @@ import sys
 import time
 from contextlib import suppress
 from importlib.machinery import PathFinder
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from pyspark import cloudpickle
 
-from tailrace import _jvm
+from tailrace import _calls
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +34,12 @@ _LONGEST_SECONDS = 300
 _LONGEST_DEATH_SECONDS = 5
 _LAST_WORDS = 3000
 # What a Spark says of itself. The next one finds its own.
-_OF_A_RUN = ("spark.app.", "spark.driver.host", "spark.driver.port", "spark.executor.id", "spark.submit.")
+_OF_A_RUN = (
+    *("spark.app.", "spark.connect.", "spark.driver.host", "spark.driver.port", "spark.executor.id"),
+    *("spark.remote", "spark.submit."),
+)
+# By these PySpark takes a process for a client of Spark Connect. One that is killed has its Spark with it.
+_OF_A_CLIENT = ("SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "SPARK_REMOTE")
 
 
 class KilledProcesses:
@@ -61,9 +67,9 @@ class KilledProcesses:
         self._directory = directory
         self._log = directory / "processes.log"
         self._upcoming: subprocess.Popen[bytes] | None = None
-        (directory / "pieces").write_bytes(_sent(pieces))
-        known = _jvm.settings() | {name: str(value) for name, value in spark.conf.getAll.items()}
-        kept = {name: value for name, value in known.items() if not name.startswith(_OF_A_RUN)}
+        (directory / "pieces").write_bytes(_sent(pieces, type(spark)))
+        known = _calls.settings(spark).items()
+        kept = {name: value for name, value in known if not name.startswith(_OF_A_RUN)}
         whole = kept | {"spark.ui.enabled": "false"} | dict(settings)
         (directory / "settings.json").write_text(json.dumps(whole))
 
@@ -113,6 +119,7 @@ class KilledProcesses:
 
     def _started(self) -> subprocess.Popen[bytes]:
         paths = [os.path.abspath(path) for path in sys.path]  # noqa: PTH100 - "" is the working directory
+        kept = {name: value for name, value in os.environ.items() if name not in _OF_A_CLIENT}
         with self._log.open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "tailrace.testing.killed", str(self._directory)],
@@ -122,7 +129,7 @@ class KilledProcesses:
                 stderr=log,
                 # A group of its own: the JVM is a child of the Python process, and both die at once.
                 start_new_session=True,
-                env={"SPARK_LOCAL_IP": "127.0.0.1", **os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+                env={"SPARK_LOCAL_IP": "127.0.0.1", **kept, "PYTHONPATH": os.pathsep.join(paths)},
             )
 
     def __enter__(self) -> Self:
@@ -155,14 +162,23 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
         process.stdin.close()
 
 
-def _sent(pieces: Pieces) -> bytes:
+def _sent(pieces: Pieces, session: type[SparkSession]) -> bytes:
     """The pipeline as another process reads it: by its name where that finds its module, else by its code."""
+
+    def refused(_: SparkSession) -> NoReturn:
+        # One of Spark Connect would be written, and not be found there.
+        raise TypeError("cannot pickle a session")
+
     module = inspect.getmodule(pieces[0])
     by_code = module is not None and not _is_found(module)
     if by_code:
         _PICKLE.register_pickle_by_value(module)
     try:
-        sent: bytes = _PICKLE.dumps(pieces)
+        file = io.BytesIO()
+        base = _PICKLE.CloudPickler
+        # It reads its table where it is made: only a class of its own has another one.
+        table = base.dispatch_table.new_child({session: refused})
+        type("SessionlessPickler", (base,), {"dispatch_table": table})(file).dump(pieces)
     except Exception as error:
         raise ValueError(
             f"the pipeline can't be sent to another process ({type(error).__name__}: {error}): let it make "
@@ -171,7 +187,7 @@ def _sent(pieces: Pieces) -> bytes:
     finally:
         if by_code:
             _PICKLE.unregister_pickle_by_value(module)
-    return sent
+    return file.getvalue()
 
 
 def _is_found(module: ModuleType) -> bool:

@@ -38,6 +38,8 @@ class StreamQuery:
         self._streams = streams
         self._frame = frame
         self._seen = -1
+        # Of a test that is over: whether it ended without an error.
+        self._ended_well: bool | None = None
         self._query = _calls.invoke(streams, "query", frame, str(checkpoint), mode)
 
     def run(self) -> None:
@@ -71,12 +73,18 @@ class StreamQuery:
     @property
     def is_running(self) -> bool:
         """Whether it hasn't ended: it wasn't stopped, and hasn't failed."""
-        return bool(_calls.invoke(self._query, "isRunning"))
+        return self._ended_well is None and bool(_calls.invoke(self._query, "isRunning"))
 
     @property
     def is_stopped(self) -> bool:
         """Whether it has ended, without an error."""
-        return bool(_calls.invoke(self._query, "isStopped"))
+        if self._ended_well is None:
+            return bool(_calls.invoke(self._query, "isStopped"))
+        return self._ended_well
+
+    def _end_with_test(self) -> None:
+        """Its test is about to stop it. Over Spark Connect it can't be asked for anything after that."""
+        self._ended_well = self.is_running or self.is_stopped
 
     def _check_runs(self) -> None:
         if self.is_stopped:

@@ -1,5 +1,8 @@
 """Streams that a test feeds row by row, with one clock for their queries."""
 
+# A test tells its queries that it ends.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -101,6 +104,8 @@ class StreamTest:
 
     def close(self) -> None:
         """Stops all queries. The sources have no rows any more."""
+        for query in self._queries.values():
+            query._end_with_test()  # noqa: SLF001  its query
         _calls.invoke(self._streams, "close")
 
     def __enter__(self) -> Self:

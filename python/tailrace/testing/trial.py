@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyspark.sql.streaming.readwriter import DataStreamWriter
-
-from tailrace import _jvm
+from tailrace import _calls
 from tailrace.testing.comparison import END
 from tailrace.testing.streams import StreamTest
 
@@ -16,6 +14,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
 
     from tailrace.testing.streams import Source
@@ -67,7 +66,7 @@ class Trial:
                     self._feed(number)
                     try:
                         self._drain()
-                    except _jvm.SPARK_ERRORS:
+                    except _calls.spark_errors(self._test.spark):
                         failed = end_faults()
                         if not failed:
                             raise
@@ -115,7 +114,7 @@ class Trial:
         # One with the trigger availableNow has ended.
         if self._query is None or not self._query.isActive:
             writer = self._pipeline(self._root, *(source.frame for source in self._sources))
-            if not isinstance(writer, DataStreamWriter):  # pyright: ignore[reportUnnecessaryIsInstance]
+            if not _is_writer(writer):
                 raise TypeError(
                     "the pipeline has to return a DataStreamWriter that isn't started, without a checkpoint, "
                     f"and not {type(writer).__name__}"
@@ -126,3 +125,9 @@ class Trial:
     def _stop(self) -> None:
         if self._query is not None:
             self._query.stop()
+
+
+def _is_writer(value: object) -> bool:
+    """Spark Connect has a class of its own, of the same name."""
+    kinds = {f"{kind.__module__.partition('.')[0]} {kind.__name__}" for kind in type(value).__mro__}
+    return "pyspark DataStreamWriter" in kinds

@@ -57,9 +57,8 @@ class LandedSide:
             TailraceJoinError: the frame is a stream, or a column isn't there or has another type.
         """
         if frame.isStreaming:
-            raise TailraceJoinError(
-                f"`{side}` is a stream. It has to be a batch DataFrame: rows that have been landed."
-            )
+            allowed = "a batch DataFrame: rows that have been landed"
+            raise _convert.refused(CALL, side, "a stream", allowed)
         _calls.check_time(frame, CALL, f"{side}_time", time)
         moment, keys = _convert.named(time), [_convert.named(key) for key in on]
         rows = frame.where(moment.isNotNull())
@@ -82,9 +81,8 @@ class LandedSide:
         cell = F.floor(_micros() / length)
         found = self.rows.groupBy("tick", cell).agg(F.max(_micros()), F.count("*")).collect()
         if not found:
-            raise TailraceJoinError(
-                f"`{self.side}` has no rows with a time and a key. A preflight needs rows of both sides."
-            )
+            given = "a DataFrame without rows that have a time and a key"
+            raise _convert.refused(CALL, self.side, given, "one with such rows")
         return [Cell(int(row[0]), int(row[2]), int(row[3])) for row in found]
 
     def behind(self, clock: Clock) -> LandedSide:
@@ -108,7 +106,9 @@ def _arrived(side: str, frame: DataFrame, arrival: str, micros: Column) -> Colum
         return F.max(micros).over(Window.orderBy(column))
     raise TailraceJoinError(
         f"`{side}_arrival` names the column {arrival}, which has the type {kind}. It has to be a timestamp, "
-        "or a whole number that grows in the order of arrival."
+        "or a whole number that grows in the order of arrival.",
+        condition="TAILRACE_COLUMN_TYPE",
+        parameters={"argument": f"{side}_arrival", "column": arrival, "type": kind},
     )
 
 

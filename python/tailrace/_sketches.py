@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
-from tailrace.errors import TailraceJoinError
+from tailrace import _convert
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +68,7 @@ def _unless_empty(sketch: Column, told: Column) -> Column:
     return F.when(F.kll_sketch_get_n_bigint(sketch) > 0, told)
 
 
-def ranks(values: Sequence[float], argument: str) -> list[float]:
+def ranks(values: Sequence[float], call: str, argument: str) -> list[float]:
     """Quantiles as a list.
 
     Raises:
@@ -83,5 +83,5 @@ def ranks(values: Sequence[float], argument: str) -> list[float]:
                 f"`{argument}` has a {type(rank).__name__} among its quantiles, which are numbers."
             )
         if not 0 <= rank <= 1:
-            raise TailraceJoinError(f"`{argument}` has the quantile {rank}. It has to be from 0 to 1.")
+            raise _convert.refused(call, argument, rank, "a quantile from 0 to 1")
     return [float(rank) for rank in values]

@@ -30,8 +30,8 @@ class TailraceError(Exception):
     """The root of all errors of this package.
 
     Attributes:
-        condition: the error class, for instance "TAILRACE_JOIN_WATERMARK_MISSING"; None if the error was
-            found in Python. Match on it rather than on the text.
+        condition: the error class, for instance "TAILRACE_JOIN_WATERMARK_MISSING". Match on it rather than on
+            the text. None for what has no class: an installation or a process that isn't as it has to be.
         parameters: what the text was filled with, by name, for instance {"side": "left", "column":
             "served_at"}; empty if unknown.
     """

@@ -19,7 +19,6 @@ from tailrace._maturity_rows import (
     sums,
     window_of,
 )
-from tailrace.errors import TailraceJoinError
 
 if TYPE_CHECKING:
     import os
@@ -189,7 +188,7 @@ class _Told:
             _calls.microseconds(spark, call, "horizons", h)
             for h in _convert.several_durations(horizons, "horizons")
         ]
-        return _Told(micros, _sketches.ranks(quantiles, "quantiles"))
+        return _Told(micros, _sketches.ranks(quantiles, call, "quantiles"))
 
     def of_sums(self, sums: DataFrame) -> DataFrame:
         event, arrival = map(F.col, _SKETCHES)
@@ -222,8 +221,10 @@ def _ordered(spark: SparkSession, call: str, horizons: Sequence[str]) -> list[st
 
 def _check(labels: Mapping[str, str], **of_some: Mapping[str, object]) -> None:
     if not labels:
-        raise TailraceJoinError('`labels` names no column. It has to be such as {"labels": "clicked_at"}.')
+        allowed = 'columns and their times, such as {"labels": "clicked_at"}'
+        raise _convert.refused(_CALL, "labels", "{}", allowed)
     for argument, named in {"labels": labels, **of_some}.items():
         _convert.kind(named, Mapping, argument)
         for column in named.keys() - labels.keys():
-            raise TailraceJoinError(f"`{argument}` names the column {column}, which `labels` doesn't.")
+            allowed = "of columns that `labels` names"
+            raise _convert.refused(_CALL, argument, column, allowed)

@@ -11,7 +11,6 @@ from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 from tailrace import _calls, _convert, _sketches
 from tailrace._landed import CALL, COUNTS, LandedSide, counted
 from tailrace._occupancy import Bytes, Clock, Held, Shape, held
-from tailrace.errors import TailraceJoinError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -112,7 +111,7 @@ def preflight(
     _convert.frame(right, "right")
     lefts, rights = _convert.Columns(CALL, left), _convert.Columns(CALL, right)
     on_left, on_right = _convert.keys(on, lefts, rights)
-    ranks = _sketches.ranks(quantiles, "quantiles")
+    ranks = _sketches.ranks(quantiles, CALL, "quantiles")
     spark = left.sparkSession
     asked = _Asked(
         after=_several(spark, after=after),
@@ -196,7 +195,7 @@ def _micros(spark: SparkSession, argument: str, value: Duration, least: int = 0)
 def _several(spark: SparkSession, **named: Sequence[Duration]) -> list[int]:
     ((argument, values),) = named.items()
     if not isinstance(values, list | tuple) or not values:
-        raise TailraceJoinError(f'`{argument}` is a list of durations, such as ["10 minutes"].')
+        raise _convert.refused(CALL, argument, values, 'a list of durations, such as ["10 minutes"]')
     return sorted({_micros(spark, argument, value) for value in values})
 
 

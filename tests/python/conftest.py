@@ -17,10 +17,12 @@ from pyspark.sql import SparkSession
 
 import class_archive
 import local_spark
+import modes
 import tailrace
 from browsers import run_browser
 from connect_server import ConnectServer
 from jvm_suites import JvmSuites
+from parity import Recorder
 from tailrace import _jar, _jvm
 from tailrace._versions import series
 from tailrace.testing import StreamTest
@@ -52,9 +54,21 @@ def _is_jvm_suites(item: pytest.Item) -> bool:
     return item.path.name == "test_jvm_suites.py"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--parity", type=Path, metavar="FILE", help="for the public names that the tests use")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.parity:
+        config.pluginmanager.register(Recorder(config.option.parity))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # The JVM suites take minutes: what fails in seconds is told first.
     items.sort(key=_is_jvm_suites)
+    if modes.CONNECT:
+        items[:], others = modes.over_connect(items)
+        config.hook.pytest_deselected(items=others)
     if not _names_tests(config) and not config.option.markexpr:
         # Nobody has asked for campaigns.
         campaigns = [item for item in items if any(map(item.get_closest_marker, ("campaign", "long")))]
@@ -113,11 +127,13 @@ def spark() -> Iterator[SparkSession]:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     # Python's workers are to have what the tests have, not what the first python3 of the PATH has.
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    if os.environ.get("TAILRACE_MODE") == "connect":
+    if modes.CONNECT:
         with tempfile.TemporaryDirectory() as logs:
             server = ConnectServer(Path(logs, "server.log"), {**SETTINGS, "spark.driver.memory": "2g"})
             try:
-                session = SparkSession.builder.remote(server.address).getOrCreate()
+                # As a user says it once for all programs: README's find the session by it, too.
+                os.environ["SPARK_REMOTE"] = server.address
+                session = SparkSession.builder.getOrCreate()
                 yield session
                 session.stop()
             finally:
@@ -223,19 +239,18 @@ def load_script() -> Callable[[str], ModuleType]:
     return load
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs this interpreter in a process of its own, where no Spark runs yet."""
 
     def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
         return subprocess.run(
             [sys.executable, *arguments],
             capture_output=True,
             text=True,
             check=False,
             timeout=600,
-            env={**kept, "SPARK_LOCAL_IP": "127.0.0.1", **environ},
+            env=modes.environ_of_classic(**environ),
         )
 
     return run

@@ -21,6 +21,12 @@ _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _STARTUP_SECONDS = 120
 
 
+def _searched() -> list[str]:
+    """Another version of Spark is found by it."""
+    before = os.environ.get("PYTHONPATH")
+    return [before] if before else []
+
+
 class ConnectServer:
     """Runs until `stop`.
 
@@ -52,7 +58,13 @@ class ConnectServer:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"},
+                env={
+                    **os.environ,
+                    "SPARK_HOME": str(home),
+                    "SPARK_LOCAL_IP": "127.0.0.1",
+                    # Functions of the tests run in its Python, which finds their modules here.
+                    "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *_searched()]),
+                },
             )
         self._log = log
         self._wait()
@@ -61,6 +73,11 @@ class ConnectServer:
     def address(self) -> str:
         """As `SparkSession.builder.remote` takes it."""
         return f"sc://127.0.0.1:{self._port}"
+
+    @property
+    def pid(self) -> int:
+        """Of its JVM, which `spark-submit` becomes."""
+        return self._process.pid
 
     def _wait(self) -> None:
         until = time.monotonic() + _STARTUP_SECONDS

@@ -10,13 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import tailrace
+from kept_batches import KeptBatches
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Sequence
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 NOON = 1_767_268_800
@@ -112,19 +113,19 @@ def run(
         for side, frame in frames.items()
     ]
     joined = tailrace.join(*sides, on="key", left_time="l_ts", right_time="r_ts", **options)
-    out: list[tuple[int, Row]] = []
-
-    def keep(frame: DataFrame, batch: int) -> None:
-        out.extend((batch, row) for row in frame.selectExpr("unix_micros(l_ts) / 1e6 AS second").collect())
-
+    kept = KeptBatches(folder / "kept")
     query = (
-        joined.writeStream.foreachBatch(keep)
+        joined.selectExpr("unix_micros(l_ts) / 1e6 AS second")
+        .writeStream.foreachBatch(kept)
         .option("checkpointLocation", str(folder / "checkpoint"))
         .trigger(availableNow=True)
         .start()
     )
     query.awaitTermination()
-    return _measured(query, [(first + batch + 1) * TRIGGER - row.second for batch, row in out])
+    return _measured(
+        query,
+        [(first + batch + 1) * TRIGGER - row["second"] for batch, rows in kept.batches() for row in rows],
+    )
 
 
 def _measured(query: StreamingQuery, latencies: list[float]) -> Measured:

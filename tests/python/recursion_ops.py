@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
+from modes import CONNECT
+
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable
@@ -79,7 +81,7 @@ def _table(rng: random.Random, trees: Trees, rows: list[Row]) -> tuple[str, Data
         return kind, spark.range(1).select(F.inline(pairs)).select(
             F.col("node").cast("long"), F.col("parent").cast("long")
         )
-    if kind == "rdd":
+    if kind == "rdd" and not CONNECT:
         return kind, spark.createDataFrame(spark.sparkContext.parallelize(rows, 2), schema)
     frame = spark.createDataFrame(rows, schema)
     if kind == "pandas":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
+from collections import Counter
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,12 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import tailrace
+from kept_batches import KeptBatches
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 SCHEMA = "host string, at timestamp"
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
@@ -41,19 +43,20 @@ class Logs:
         stream = self.spark.readStream.schema(SCHEMA).parquet(str(self.root / "in"))
         waiting = tailrace.accurate_watermark(stream, "at", host="host", **self.options)
         counts = waiting.groupBy(F.window("at", "10 seconds")).count()
-        found: list[tuple[float, int]] = []
-
-        def collect(windows: DataFrame, _: int) -> None:
-            rows = windows.select(F.unix_seconds("window.start"), "count").collect()
-            found.extend((row[0] - NOON.timestamp(), row[1]) for row in rows)
-
-        checkpoint = str(self.root / "checkpoint")
-        writer = counts.writeStream.foreachBatch(collect).option("checkpointLocation", checkpoint)
-        query = writer.trigger(availableNow=True).start()
+        closed = counts.select(F.unix_seconds("window.start").alias("start"), "count")
+        writer = closed.writeStream.option("checkpointLocation", str(self.root / "checkpoint"))
+        before = self._closed()
+        query = writer.trigger(availableNow=True).start(str(self.root / "closed"), "parquet")
         query.awaitTermination()
         reports = [p["observedMetrics"] for p in query.recentProgress if p["observedMetrics"]]
         self.progress = reports[-1]["tailrace.watermark"]
-        return sorted(found)
+        return sorted((self._closed() - before).elements())
+
+    def _closed(self) -> Counter[tuple[float, int]]:
+        if not (self.root / "closed").exists():
+            return Counter()
+        rows = self.spark.read.schema("start long, count long").parquet(str(self.root / "closed")).collect()
+        return Counter((row[0] - NOON.timestamp(), row[1]) for row in rows)
 
 
 def test_a_window_waits_for_the_host_that_lags_over_restarts(spark: SparkSession, tmp_path: Path) -> None:
@@ -207,6 +210,17 @@ def test_an_option_that_would_be_ignored_is_refused(spark: SparkSession) -> None
         tailrace.accurate_watermark(frame, "at", host="host", completeness="99.9")
 
 
+def test_a_stamped_stream_has_the_columns_that_it_had(spark: SparkSession) -> None:
+    stream = (
+        spark.readStream.format("rate").load().selectExpr("timestamp AS at", "0 AS partition", "X'' AS stamp")
+    )
+    stamped = tailrace.stamped_watermark(
+        stream, "at", stamp="stamp", partition="partition", partitions=["0"], delay="1 minute"
+    )
+    assert stamped.columns == stream.columns
+    assert stamped.isStreaming
+
+
 @pytest.mark.campaign
 def test_stamps_travel_through_files_to_the_next_query(spark: SparkSession, tmp_path: Path) -> None:
     """Two queries; what the first writes is a topic of two partitions to the second."""
@@ -228,26 +242,24 @@ def test_stamps_travel_through_files_to_the_next_query(spark: SparkSession, tmp_
         ).start().awaitTermination()
 
     def downstream() -> list[tuple[float, int]]:
-        found: list[tuple[float, int]] = []
+        kept = KeptBatches(tmp_path / "kept")
         headers = "headers array<struct<key: string, value: binary>>"
         stream = spark.readStream.schema(f"at timestamp, partition int, {headers}").parquet(str(topic))
         waiting = tailrace.stamped_watermark(
             stream, "at", stamp="headers", partition=["partition"], partitions=["0", "1"]
         )
         counts = waiting.groupBy(F.window("at", "10 seconds")).count()
+        stamp = F.call_function("parse_watermark_stamp", "watermark")
+        start = F.unix_seconds("window.start").alias("start")
         stamped = tailrace.stamp_watermark(counts).select(
-            "*", F.call_function("parse_watermark_stamp", "watermark").alias("stamp")
+            start, "count", stamp["completeness"].alias("completeness")
         )
-
-        def collect(windows: DataFrame, _: int) -> None:
-            rows = windows.select(F.unix_seconds("window.start"), "count", "stamp.completeness").collect()
-            found.extend((row[0] - NOON.timestamp(), row[1]) for row in rows)
-            assert all(row[2] == Decimal("0.5") for row in rows)
-
-        writer = stamped.writeStream.foreachBatch(collect)
+        writer = stamped.writeStream.foreachBatch(kept)
         writer = writer.option("checkpointLocation", str(tmp_path / "down")).trigger(availableNow=True)
         writer.start().awaitTermination()
-        return found
+        rows = kept.rows()
+        assert all(row["completeness"] == Decimal("0.5") for row in rows)
+        return [(row["start"] - NOON.timestamp(), row["count"]) for row in rows]
 
     add(("a", 1), ("b", 2), ("a", 30))
     upstream()

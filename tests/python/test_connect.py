@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import venv
@@ -118,26 +119,53 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
     started.stop()
 
 
-@pytest.mark.campaign
-def test_a_client_needs_no_java_and_no_py4j(server: ConnectServer, tmp_path: Path) -> None:
-    """`pyspark-client` is PySpark without Spark and py4j."""
-    venv.create(tmp_path / "client", with_pip=True)
-    python = str(tmp_path / "client" / "bin" / "python")
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The Python of an installation with `pyspark-client`, which is PySpark without Spark and py4j."""
+    folder = tmp_path_factory.mktemp("client")
+    venv.create(folder, with_pip=True)
+    python = str(folder / "bin" / "python")
     series = ".".join(pyspark.__version__.split(".")[:2])
     subprocess.run([python, "-m", "pip", "install", "-q", f"pyspark-client=={series}.*"], check=True)
-    (folder,) = (tmp_path / "client").rglob("site-packages")
-    shutil.copytree(Path(tailrace.__file__).parent, folder / "tailrace")
+    (packages,) = folder.rglob("site-packages")
+    shutil.copytree(Path(tailrace.__file__).parent, packages / "tailrace")
+    return python
+
+
+def _on_client(
+    client: str, script: Path, *arguments: str, **environ: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs a script where no program is found, Java neither."""
     # PySpark takes a client without a main file for its own doctests.
-    script = tmp_path / "client.py"
-    script.write_text(_CLIENT)
-    done = subprocess.run(
-        [python, str(script), server.address],
+    return subprocess.run(
+        [client, str(script), *arguments],
         capture_output=True,
         text=True,
         check=False,
-        env={"PATH": str(tmp_path)},
+        env={"PATH": str(script.parent), **environ},
     )
+
+
+@pytest.mark.campaign
+def test_a_client_needs_no_java_and_no_py4j(server: ConnectServer, client: str, tmp_path: Path) -> None:
+    script = tmp_path / "client.py"
+    script.write_text(_CLIENT)
+    done = _on_client(client, script, server.address)
     assert done.stdout.splitlines() == ["[Row(user=7, n=1)]", "TAILRACE_COLUMN_NOT_FOUND nobody"], done.stderr
+
+
+@pytest.mark.campaign
+def test_the_first_example_is_the_same_program_on_a_client(
+    server: ConnectServer, client: str, repository: Path, tmp_path: Path
+) -> None:
+    """But for its folders: the server has another working directory."""
+    block = r"<!-- example:quickstart -->\n```python\n(.*?)```\n\n```\n(.*?)```"
+    found = re.search(block, (repository / "README.md").read_text(), re.DOTALL)
+    assert found
+    script = tmp_path / "first.py"
+    script.write_text(re.sub('"(served|engaged|examples|checkpoint)"', rf'"{tmp_path}/\1"', found[1]))
+    done = _on_client(client, script, SPARK_REMOTE=server.address)
+    assert done.stdout.strip() == found[2].strip(), done.stderr
 
 
 # A session of Spark Connect makes its whole process one of Spark Connect: each of these runs in its own.

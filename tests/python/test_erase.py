@@ -96,6 +96,7 @@ def test_rows_that_nobody_has_named(spark: SparkSession, tmp_path: Path) -> None
         tailrace.erase(spark, tmp_path, "key = 1")
 
 
+@pytest.mark.classic("a command has a local session of its own, whose tasks its bar follows")
 def test_a_table_that_spark_refuses_is_told_in_a_line(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

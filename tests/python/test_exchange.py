@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tailrace
+from kept_batches import KeptBatches
 from streams import Row, Streams, at, groups, join
 from tailrace.errors import TailraceStateError
 
@@ -104,14 +105,10 @@ def test_files_that_have_come_since_the_export_are_read(spark: SparkSession, tmp
         return tailrace.join(left, right, on="key", left_time="ts", right_time="ts", after="30 minutes")
 
     def run(checkpoint: str) -> list[tuple[int, int]]:
-        out: list[tuple[int, int]] = []
-
-        def take(frame: DataFrame, _: int) -> None:
-            out.extend((row["n"], len(row["labels"])) for row in frame.collect())
-
-        rows = joined().writeStream.foreachBatch(take).trigger(availableNow=True)
+        kept = KeptBatches(tmp_path / "kept")
+        rows = joined().writeStream.foreachBatch(kept).trigger(availableNow=True)
         rows.option("checkpointLocation", str(tmp_path / checkpoint)).start().awaitTermination()
-        return sorted(out)
+        return sorted((row["n"], len(row["labels"])) for row in kept.rows())
 
     export = tmp_path / "export"
     add(0, 1)

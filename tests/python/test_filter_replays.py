@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tailrace
+from kept_batches import KeptBatches
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,15 +30,15 @@ def topic(spark: SparkSession, first: int, positions: list[int]) -> DataFrame:
 
 def drain(frame: DataFrame, checkpoint: Path) -> list[str]:
     """Runs a query until it has read all that is there. @return the values that came out"""
-    found: list[str] = []
+    kept = KeptBatches(checkpoint.with_name("kept"))
     query = (
-        frame.writeStream.foreachBatch(lambda rows, _: found.extend(r.value for r in rows.collect()))
+        frame.writeStream.foreachBatch(kept)
         .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)
         .start()
     )
     query.awaitTermination()
-    return found
+    return [row["value"] for row in kept.rows()]
 
 
 def test_replays_are_dropped_over_restarts(spark: SparkSession, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as families
 
 import pages
+from modes import environ_of_classic
 from monitored_application import NAME, metrics
 
 if TYPE_CHECKING:
@@ -41,10 +42,8 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def port(directory: Path) -> Iterator[str]:
     """The port of the UI of an application whose queries have run."""
     program = [sys.executable, str(Path(__file__).with_name("monitored_application.py")), str(directory)]
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
-    environ = {**kept, "SPARK_LOCAL_IP": "127.0.0.1"}
     pipe = subprocess.PIPE
-    with subprocess.Popen(program, stdin=pipe, stdout=pipe, text=True, env=environ) as run:
+    with subprocess.Popen(program, stdin=pipe, stdout=pipe, text=True, env=environ_of_classic()) as run:
         assert run.stdin
         assert run.stdout
         line = run.stdout.readline().strip()

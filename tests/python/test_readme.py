@@ -148,6 +148,7 @@ def test_the_sizing_of_the_page_is_what_the_command_prints(
         ("README.md", "quickstart"),
         ("README.md", "try"),
         ("README.md", "test"),
+        ("CONTRIBUTING.md", "connect"),
         ("CONTRIBUTING.md", "campaigns"),
     ],
 )
@@ -175,6 +176,7 @@ def test_the_recursion_example_counts_descendants(
     assert spark.range(1).count() == 1
 
 
+@pytest.mark.usefixtures("spark")
 def test_the_sync_example_shows_the_pause_and_the_end_of_it(
     repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -183,6 +185,7 @@ def test_the_sync_example_shows_the_pause_and_the_end_of_it(
     assert capsys.readouterr().out.strip() == shown.strip()
 
 
+@pytest.mark.usefixtures("spark")
 def test_the_as_of_example_finds_no_value_of_later(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -191,6 +194,8 @@ def test_the_as_of_example_finds_no_value_of_later(
     assert capsys.readouterr().out.strip() == shown.strip()
 
 
+# A client has it as a warning, and a classic session as a line of its log.
+@pytest.mark.filterwarnings("ignore:WARN WindowExpression")
 def test_the_delay_example_gives_what_it_shows(
     spark: SparkSession, repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -201,6 +206,7 @@ def test_the_delay_example_gives_what_it_shows(
 
 
 @pytest.mark.campaign
+@pytest.mark.usefixtures("spark")
 def test_the_training_examples_are_those_that_are_shown(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 import tailrace
+from kept_batches import KeptBatches
 from trees import Trees, down
 from waiting import wait_for
 
@@ -168,16 +169,12 @@ def test_the_last_batch_may_run_again(trees: Trees) -> None:
     trees.add("nodes", [(4, 0)])
 
     def run() -> dict[int, list[int]]:
-        batches: dict[int, list[int]] = {}
-
-        def take(frame: DataFrame, batch: int) -> None:
-            batches[batch] = [r.node for r in frame.collect()]
-
+        kept = KeptBatches(trees.root / "kept")
         looped = tailrace.recursively(trees.stream("nodes"), down, mode="feedback")
-        writer = looped.writeStream.foreachBatch(take)
+        writer = looped.writeStream.foreachBatch(kept)
         writer = writer.option("checkpointLocation", str(trees.root / "query"))
         writer.trigger(availableNow=True).start().awaitTermination()
-        return batches
+        return {batch: [row["node"] for row in rows] for batch, rows in kept.batches()}
 
     def forget(batch: int) -> None:
         for name in (str(batch), f".{batch}.crc"):

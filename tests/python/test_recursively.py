@@ -125,14 +125,19 @@ def test_a_key_of_several_columns(spark: SparkSession) -> None:
     ]
 
 
+def test_a_chain_of_many_hops(spark: SparkSession) -> None:
+    rows = tailrace.recursively(chain(spark), up_to(500), depth_column="hop").collect()
+    assert max(r.hop for r in rows) == len(rows) == 500
+
+
+@pytest.mark.classic("counts Spark's jobs, which a client doesn't see")
 def test_a_chain_of_many_hops_is_one_job(spark: SparkSession) -> None:
     deep = tailrace.recursively(chain(spark), up_to(500), depth_column="hop")
     spark.sparkContext.setJobGroup("chain", "chain")
     try:
-        rows = deep.collect()
+        deep.collect()
     finally:
         spark.sparkContext.setLocalProperty("spark.jobGroup.id", "")
-    assert max(r.hop for r in rows) == len(rows) == 500
     assert len(spark.sparkContext.statusTracker().getJobIdsForGroup("chain")) == 1
 
 
@@ -159,6 +164,7 @@ def running_tasks(spark: SparkSession) -> int:
     return running
 
 
+@pytest.mark.classic("looks for running tasks in Spark's scheduler, which is in the server")
 @pytest.mark.parametrize(
     ("op", "mode"),
     [(in_its_task, "fixpoint"), (by_a_job_a_hop, "fixpoint"), (in_its_task, "feedback")],
@@ -191,6 +197,21 @@ def test_explain_shows_how_rows_go_round(stream: DataFrame) -> None:
 
     assert "Fixpoint name=recursion, mode=fixpoint" in plan()
     assert "FeedbackTap name=loop, mode=feedback" in plan(mode="feedback", name="loop")
+
+
+def test_what_is_cached_is_not_made_again(spark: SparkSession) -> None:
+    """Over Spark Connect each plan is made anew, and has to be found to be the same."""
+    cached = tailrace.recursively(chain(spark), up_to(5), depth_column="hop", path_columns="node").cache()
+    try:
+        assert cached.count() == 5
+        with contextlib.redirect_stdout(io.StringIO()) as text:
+            cached.where("node > 2").explain()
+            other = tailrace.recursively(chain(spark), up_to(6), depth_column="hop", path_columns="node")
+            other.explain()
+        assert text.getvalue().count("InMemoryTableScan") == 1
+        assert other.count() == 6
+    finally:
+        cached.unpersist()
 
 
 def test_a_limit_ends_the_query_with_its_name(trees: Trees) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -18,6 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
 import tailrace
+from modes import CONNECT
 from tailrace import TailraceError, TailraceJoinError, TailraceRecursionError, _jvm_failures
 from trees import Trees
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TOO_DEEP = "TAILRACE_RECURSION_TOO_DEEP"
+# PySpark's classes of the session's errors.
+RAISED: Any = importlib.import_module(f"pyspark.errors.exceptions.{'connect' if CONNECT else 'captured'}")
 
 
 def too_deep(frame: DataFrame) -> DataFrame:
@@ -77,7 +81,8 @@ def test_exception_returns_it(failing: Callable[[], StreamingQuery]) -> None:
     query = failing()
     with pytest.raises(TailraceError):
         query.awaitTermination()
-    check(query.exception())
+    # Over Spark Connect a query that has ended has a text.
+    check(query.exception(), depth=None if CONNECT else "2")
     assert isinstance(query.exception(), StreamingQueryException)
 
 
@@ -95,7 +100,7 @@ def test_it_is_still_sparks_exception(failing: Callable[[], StreamingQuery]) -> 
         failing().awaitTermination()
     error = caught.value
     check(error)
-    assert isinstance(error, captured.StreamingQueryException)
+    assert isinstance(error, RAISED.StreamingQueryException)
     assert error.getCondition() == "STREAM_FAILED", "what Spark says of it, too"
     assert (error.getMessageParameters() or {})["id"]
 
@@ -110,6 +115,7 @@ def test_a_batch_action_raises_it(spark: SparkSession) -> None:
         assert isinstance(caught.value, Py4JJavaError | PySparkException)
 
 
+@pytest.mark.classic("a client has no py4j, whose errors these are")
 def test_code_that_catches_py4js_error_goes_on_catching_it(spark: SparkSession) -> None:
     deep = too_deep(spark.range(5, 6).selectExpr("id AS node"))
     with pytest.raises(Py4JJavaError) as caught:
@@ -133,19 +139,20 @@ def test_a_refusal_of_start_is_raised_as_both(spark: SparkSession) -> None:
 def test_a_failure_in_foreach_batch_ends_the_query_by_its_name(spark: SparkSession, tmp_path: Path) -> None:
     trees = Trees(spark, tmp_path)
     trees.add("nodes", [(5, 0)])
-    seen: list[BaseException] = []
+    seen = tmp_path / "seen"
 
     def deep(batch: DataFrame, _: int) -> None:
         try:
             too_deep(batch).collect()
         except TailraceError as error:
-            seen.append(error)
+            # Over Spark Connect this runs in another process.
+            seen.write_bytes(pickle.dumps(error))
             raise
 
     query = trees.stream("nodes").writeStream.foreachBatch(deep).start()
     with pytest.raises(TailraceError) as caught:
         query.awaitTermination()
-    check(seen[0])
+    check(pickle.loads(seen.read_bytes()))  # noqa: S301  our own bytes
     # Spark has the text of the error in the user's function only.
     check(caught.value, depth=None)
     check(query.exception(), depth=None)
@@ -158,14 +165,18 @@ def test_other_failures_are_as_they_were(spark: SparkSession, tmp_path: Path) ->
     query = trees.start(trees.stream("nodes").where("raise_error('mine') IS NULL"))
     with pytest.raises(StreamingQueryException) as failed:
         query.awaitTermination()
-    assert type(failed.value) is captured.StreamingQueryException
-    assert type(query.exception()) is captured.StreamingQueryException
+    assert type(failed.value) is RAISED.StreamingQueryException
+    assert type(query.exception()) is RAISED.StreamingQueryException
     with pytest.raises(AnalysisException) as refused:
-        spark.table("nowhere")
-    assert type(refused.value) is captured.AnalysisException
+        spark.table("nowhere").collect()
+    assert type(refused.value) is RAISED.AnalysisException
     with pytest.raises(IllegalArgumentException) as wrong:
         spark.range(1).repartition(1).sample(-2.0).count()
-    assert type(wrong.value) is captured.IllegalArgumentException
+    assert type(wrong.value) is RAISED.IllegalArgumentException
+
+
+@pytest.mark.classic("a client has no py4j, whose errors these are")
+def test_py4js_errors_are_as_they_were(spark: SparkSession) -> None:
     with pytest.raises(Py4JJavaError) as java:
         spark._sc._jsc.textFile("/nowhere/at/all").count()
     assert type(java.value) is Py4JJavaError

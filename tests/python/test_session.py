@@ -161,9 +161,8 @@ def test_a_session_of_ours_passes_again(spark: SparkSession) -> None:
 
 
 def test_a_session_of_ours_has_all_three(spark: SparkSession) -> None:
-    conf = spark.sparkContext.getConf()
-    assert EXTENSION in (conf.get("spark.sql.extensions") or "")
-    assert str(tailrace.jar_path()) in (conf.get("spark.jars") or "")
+    assert EXTENSION in (spark.conf.get("spark.sql.extensions") or "")
+    assert str(tailrace.jar_path()) in (spark.conf.get("spark.jars") or "")
     assert spark.conf.get(FILE_MANAGER_KEY) == "io.tailrace.checkpoint.TailraceFileManager"
 
 

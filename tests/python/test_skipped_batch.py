@@ -6,6 +6,7 @@ What the batch's tasks would have told the driver must be known nevertheless.
 
 from __future__ import annotations
 
+import pickle
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,23 +30,32 @@ if TYPE_CHECKING:
 
 
 class OnceOnly:
-    """A function of `foreachBatch` that takes each batch once, and dies when it has taken one of them."""
+    """A function of `foreachBatch` that takes each batch once, and dies when it has taken one of them.
 
-    def __init__(self, dies_after: int, *, looks_first: bool = False) -> None:
-        self.rows: list[dict[str, Any]] = []
+    What it has taken is in files: over Spark Connect each start of a query has a function of its own.
+    """
+
+    def __init__(self, folder: Path, dies_after: int, *, looks_first: bool = False) -> None:
+        self._folder = folder
         self._looks_first = looks_first
-        self._taken: set[int] = set()
         self._dies_after = dies_after
+        folder.mkdir()
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         if self._looks_first:
             frame.isEmpty()
-        if batch in self._taken:
+        taken = self._folder / f"{batch:04d}"
+        if taken.exists():
             return
-        self.rows += as_dicts(frame)
-        self._taken.add(batch)
+        taken.write_bytes(pickle.dumps(as_dicts(frame)))
         if batch == self._dies_after:
             raise RuntimeError("dies")
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """All that it has taken."""
+        files = sorted(self._folder.iterdir())
+        return [row for file in files for row in pickle.loads(file.read_bytes())]  # noqa: S301  its own
 
     def drain(self, result: DataFrame, checkpoint: Path) -> None:
         """Runs the query until all is read, or it dies."""
@@ -70,7 +80,7 @@ def test_a_partition_that_came_in_it_is_waited_for(
     stream_test: StreamTest, tmp_path: Path, kind: str
 ) -> None:
     streams = Synced(stream_test)
-    sink = OnceOnly(0, looks_first=kind != "function")
+    sink = OnceOnly(tmp_path / "taken", 0, looks_first=kind != "function")
 
     def run() -> list[tuple[Any, ...]]:
         stream_test.flush()
@@ -98,7 +108,7 @@ def test_a_partition_that_came_in_it_is_waited_for(
 
 def test_rows_that_it_has_made_due_come_out_without_more(stream_test: StreamTest, tmp_path: Path) -> None:
     streams = Synced(stream_test)
-    sink = OnceOnly(0)
+    sink = OnceOnly(tmp_path / "taken", 0)
     streams.add(left=[Row(1, 0, 0)], right=[Row(1, 0, 1), Row(90, 0, 8)])
     stream_test.flush()
     _die(sink, streams.join(), tmp_path / "checkpoint")
@@ -143,7 +153,7 @@ def test_a_host_that_came_in_it_is_waited_for(spark: SparkSession, tmp_path: Pat
     def counts() -> DataFrame:
         return tailrace.accurate_watermark(_timed(trees), "at", host="host").groupBy("at").count()
 
-    sink = OnceOnly(1)
+    sink = OnceOnly(tmp_path / "taken", 1)
     trees.add("nodes", [(1, _minute(0))], [(2, _minute(0))])
     _die(sink, counts(), tmp_path / "query")
     later = [[(1, _minute(30))], [(1, _minute(31))], [(2, _minute(0)), (2, _minute(40))], [(1, _minute(40))]]
@@ -162,7 +172,7 @@ def test_rows_that_it_has_sent_round_hold_the_watermark(spark: SparkSession, tmp
 
     trees.add("nodes", [(5, _minute(0))], [(5, _minute(30))])
     # In batch 2 nothing is read, and 5 from 12:00 goes round for the third time.
-    sink = OnceOnly(2)
+    sink = OnceOnly(tmp_path / "taken", 2)
     _die(sink, counts(), tmp_path / "query")
     trees.add("nodes", [(5, _minute(31))], [(5, _minute(32))])
     sink.drain(counts(), tmp_path / "query")
@@ -184,7 +194,7 @@ def test_the_rows_that_go_round_are_those_that_the_sink_has(spark: SparkSession,
     def looped() -> DataFrame:
         return tailrace.recursively(named, op, mode="feedback")
 
-    sink = OnceOnly(1)
+    sink = OnceOnly(tmp_path / "taken", 1)
     _die(sink, looped(), tmp_path / "query")
     sink.drain(looped(), tmp_path / "query")
     assert len(sink.rows) == 12

@@ -144,6 +144,7 @@ def _until_the_end(controller: int) -> bytes:
 
 
 @pytest.mark.campaign
+@pytest.mark.classic("the bar follows jobs of this process: a command line has a classic session")
 def test_the_tasks_of_a_job_move_the_bar(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     _on_terminal(monkeypatch)
     told: list[tuple[int, int]] = []
@@ -162,6 +163,7 @@ def test_the_tasks_of_a_job_move_the_bar(spark: SparkSession, monkeypatch: pytes
 
 
 @pytest.mark.campaign
+@pytest.mark.classic("the bar follows jobs of this process: a command line has a classic session")
 def test_where_there_is_no_bar_lines_on_the_standard_error_say_it(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,7 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import functions as f
 
 import tailrace
+from kept_batches import KeptBatches
 from served_clicks import CLICKED, SERVED, labels
 from tailrace.testing import StreamTest, at
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     import datetime as dt
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 def test_a_row_waits_for_the_clock(stream_test: StreamTest) -> None:
@@ -228,20 +229,16 @@ def test_two_queries_have_the_same_rows_and_clock(stream_test: StreamTest) -> No
 
 def test_a_query_of_the_tests_own(stream_test: StreamTest, tmp_path: Path) -> None:
     served, clicks = stream_test.source(SERVED), stream_test.source(CLICKED)
-    found: list[int] = []
-
-    def take(rows: DataFrame, _: int) -> None:
-        found.extend(row.user for row in rows.collect())
-
-    writer = labels(served.frame, clicks.frame).writeStream.foreachBatch(take)
+    kept = KeptBatches(tmp_path / "kept")
+    writer = labels(served.frame, clicks.frame).select("user").writeStream.foreachBatch(kept)
     query = writer.option("checkpointLocation", str(tmp_path / "own")).start()
     served.add((7, "12:00"), (8, "12:20"))
     stream_test.flush()
     query.processAllAvailable()
-    assert found == []
+    assert kept.rows() == []
     stream_test.advance("12:40")
     query.processAllAvailable()
-    assert found == [7]
+    assert kept.rows() == [{"user": 7}]
     query.stop()
 
 
@@ -282,16 +279,12 @@ def test_a_query_that_ends_by_itself_closes_what_its_watermark_has_passed(
 ) -> None:
     source = stream_test.source(SERVED)
     windows = source.frame.withWatermark("served_at", "1 minute").groupBy(f.window("served_at", "10 minutes"))
-    found: list[int] = []
-
-    def take(rows: DataFrame, _: int) -> None:
-        found.extend(row["count"] for row in rows.collect())
-
-    writer = windows.count().writeStream.foreachBatch(take).trigger(availableNow=True)
+    kept = KeptBatches(tmp_path / "kept")
+    writer = windows.count().select("count").writeStream.foreachBatch(kept).trigger(availableNow=True)
     source.add((1, "12:01"), (2, "12:02"), (3, "12:30"))
     stream_test.flush()
     writer.option("checkpointLocation", str(tmp_path / "own")).start().awaitTermination()
-    assert found == [2]
+    assert kept.rows() == [{"count": 2}]
 
 
 def test_a_query_is_stopped_at_the_end_of_its_block(stream_test: StreamTest) -> None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from tailrace.testing import StreamTest
 
+_CAMPAIGN, _LONG = pytest.mark.campaign, pytest.mark.long
+
 
 @pytest.fixture
 def often_compacted(stream_test: StreamTest) -> Iterator[RuntimeConfig]:
@@ -38,8 +40,7 @@ def often_compacted(stream_test: StreamTest) -> Iterator[RuntimeConfig]:
 
 @pytest.mark.parametrize(
     ("kind", "seed"),
-    [("lazy", 1)]
-    + [pytest.param(kind, seed, marks=pytest.mark.campaign) for kind, seed in (("eager", 2), ("inner", 3))],
+    [("lazy", 1)] + [pytest.param(*case, marks=_CAMPAIGN) for case in (("eager", 2), ("inner", 3))],
 )
 def test_rows_that_wait_come_out_in_the_newest_shape(
     stream_test: StreamTest, often_compacted: RuntimeConfig, kind: str, seed: int
@@ -179,14 +180,12 @@ def test_a_window_may_grow_and_rows_that_wait_are_judged_by_the_new_one(
 
 
 @pytest.mark.parametrize(
-    # Left rows of a lazy join that a step holds back wait, too, and the oracle doesn't know them.
-    ("kind", "release"),
-    [
-        pytest.param("lazy", "batch", marks=pytest.mark.long),
-        pytest.param("eager", "15 seconds", marks=pytest.mark.campaign),
-        pytest.param("inner", None, marks=pytest.mark.campaign),
-        pytest.param("chained", None, marks=pytest.mark.long),
-    ],
+    (
+        "kind",
+        "release",
+    ),  # no lazy join with a step: the oracle doesn't know the left rows that one holds back
+    [pytest.param(*case, marks=_CAMPAIGN) for case in (("eager", "15 seconds"), ("inner", None))]
+    + [pytest.param(*case, marks=_LONG) for case in (("lazy", "batch"), ("chained", None))],
 )
 def test_each_row_has_the_window_that_it_waited_for_however_often_it_grows(
     stream_test: StreamTest, often_compacted: RuntimeConfig, kind: str, release: str | None
@@ -242,8 +241,7 @@ def test_each_row_has_the_window_that_it_waited_for_however_often_it_grows(
 
 
 @pytest.mark.parametrize(
-    "strategy",
-    [pytest.param("lazy", marks=pytest.mark.campaign), pytest.param("eager", marks=pytest.mark.long)],
+    "strategy", [pytest.param("lazy", marks=_CAMPAIGN), pytest.param("eager", marks=_LONG)]
 )
 def test_other_columns_after_a_crash_at_any_step(spark: SparkSession, tmp_path: Path, strategy: str) -> None:
     def pipeline(root: Path, left: DataFrame, right: DataFrame) -> DataStreamWriter:

@@ -141,8 +141,8 @@ def expected(
     """
     out: Counter[Out] = Counter()
     waiting: list[Row] = []
-    left_out: dict[int, dict[Row, tuple[int, ...]]] = defaultdict(dict)
-    labels: dict[int, list[Label]] = defaultdict(list)
+    left_out: dict[int | None, dict[Row, tuple[int, ...]]] = defaultdict(dict)
+    labels: dict[int | None, list[Label]] = defaultdict(list)
     late = through = NONE
     for batch in ran:
         lefts, rights = (

@@ -8,6 +8,7 @@ import org.apache.spark.sql.types._
 import org.json4s.jackson.JsonMethods
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.tailrace.connect.ConnectErrors
 import io.tailrace.driver.LabelStreamFacts
 import io.tailrace.erase.EraseErrors
 import io.tailrace.examples.ExampleErrors
@@ -28,8 +29,8 @@ final class ErrorsSuite extends AnyFunSuite {
 
   private val all: Map[String, Throwable] = Map(
     "TAILRACE_SESSION_EXTENSION_MISSING" -> Errors.extensionMissing(),
-    "TAILRACE_CONNECT_CALL_UNKNOWN" -> Errors.connectCallUnknown("C"),
-    "TAILRACE_CONNECT_TESTING_OFF" -> Errors.connectTestingOff(),
+    "TAILRACE_CONNECT_CALL_UNKNOWN" -> ConnectErrors.callUnknown("C"),
+    "TAILRACE_CONNECT_TESTING_OFF" -> ConnectErrors.testingOff(),
     "TAILRACE_SPARK_VERSION_MISMATCH" -> Errors.sparkVersionMismatch("B", "F"),
     "TAILRACE_EXAMPLES_CONDITION" ->
       ExampleErrors.condition("tailrace.examples", "where", "C", Seq("A"), ExampleErrors.noLabel()),
@@ -192,6 +193,7 @@ final class ErrorsSuite extends AnyFunSuite {
   test("every public method that makes an error is tried here") {
     val methods = Seq(
       Errors,
+      ConnectErrors,
       JoinErrors,
       ExampleErrors,
       MemoryErrors,

@@ -167,12 +167,6 @@ object Errors {
 
   def extensionMissing(): TailraceAnalysisException = refuse("TAILRACE_SESSION_EXTENSION_MISSING")
 
-  /** @param call what a client of Spark Connect asks for, which this server doesn't have */
-  def connectCallUnknown(call: String): TailraceAnalysisException =
-    refuse("TAILRACE_CONNECT_CALL_UNKNOWN", "call" -> call)
-
-  def connectTestingOff(): TailraceAnalysisException = refuse("TAILRACE_CONNECT_TESTING_OFF")
-
   def confInvalid(key: String, value: String, expected: String): TailraceAnalysisException =
     refuse("TAILRACE_CONF_INVALID", "key" -> key, "value" -> value, "expected" -> expected)
 

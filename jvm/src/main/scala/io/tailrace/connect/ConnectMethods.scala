@@ -7,7 +7,6 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.tailrace.SparkPlans
 
 import io.tailrace.api.PythonApi
-import io.tailrace.common.Errors
 
 /** What a client may call: the methods of [[PythonApi]]. */
 private[connect] object ConnectMethods {
@@ -21,7 +20,7 @@ private[connect] object ConnectMethods {
 
   /** A method that isn't there is of a later client. */
   private def found(method: String): Method =
-    methods.getOrElse(method, throw Errors.connectCallUnknown(method))
+    methods.getOrElse(method, throw ConnectErrors.callUnknown(method))
 
   def plan(method: String, arguments: Seq[AnyRef]): LogicalPlan =
     SparkPlans.analyzed(value(method, arguments).asInstanceOf[Dataset[_]])

@@ -16,7 +16,7 @@ import org.apache.spark.sql.{Dataset, Row}
 import org.sparkproject.connect.protobuf.Any
 
 import io.tailrace.api.PythonApi
-import io.tailrace.common.{Errors, TailraceConf}
+import io.tailrace.common.TailraceConf
 
 import com.fasterxml.jackson.databind.ObjectMapper
 
@@ -71,7 +71,7 @@ final class TailraceRelations extends RelationPlugin {
   private def objectsOfTests(planner: SparkConnectPlanner): ConnectObjects = {
     // Not the session's settings, which a client may set.
     val settings = planner.session.sparkContext.getConf
-    if (!TailraceConf.ConnectTesting.read(settings.getOption)) throw Errors.connectTestingOff()
+    if (!TailraceConf.ConnectTesting.read(settings.getOption)) throw ConnectErrors.testingOff()
     ConnectObjects.of(planner.sessionHolder)
   }
 }

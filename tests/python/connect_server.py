@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,6 +63,8 @@ class ConnectServer:
                     **os.environ,
                     "SPARK_HOME": str(home),
                     "SPARK_LOCAL_IP": "127.0.0.1",
+                    # Else its workers are the first python3 of the PATH, which may have no pyspark.
+                    "PYSPARK_PYTHON": sys.executable,
                     # Functions of the tests run in its Python, which finds their modules here.
                     "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *_searched()]),
                 },

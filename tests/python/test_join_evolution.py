@@ -180,10 +180,7 @@ def test_a_window_may_grow_and_rows_that_wait_are_judged_by_the_new_one(
 
 
 @pytest.mark.parametrize(
-    (
-        "kind",
-        "release",
-    ),  # no lazy join with a step: the oracle doesn't know the left rows that one holds back
+    ("kind", "release"),  # a step holds left rows of a lazy join back, which the oracle doesn't know
     [pytest.param(*case, marks=_CAMPAIGN) for case in (("eager", "15 seconds"), ("inner", None))]
     + [pytest.param(*case, marks=_LONG) for case in (("lazy", "batch"), ("chained", None))],
 )

@@ -74,6 +74,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         campaigns = [item for item in items if any(map(item.get_closest_marker, ("campaign", "long")))]
         items[:] = [item for item in items if item not in campaigns]
         config.hook.pytest_deselected(items=campaigns)
+    elif not _names_tests(config) and "long" not in config.option.markexpr:
+        # One of a file of campaigns may be long.
+        long = [item for item in items if item.get_closest_marker("long")]
+        items[:] = [item for item in items if item not in long]
+        config.hook.pytest_deselected(items=long)
 
 
 def _names_tests(config: pytest.Config) -> bool:

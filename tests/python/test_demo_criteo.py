@@ -153,7 +153,7 @@ def test_lines_of_a_real_file_that_no_stream_can_give_are_explained(reason: str)
     assert one.lines() == ["1 of 2 agree", f"1 differ: {reason}"]
 
 
-@pytest.mark.campaign
+@pytest.mark.long
 def test_the_command(run_python: RunPython, sample: Path, told: Told, right: Joined) -> None:
     file = str(sample / "sample.tsv.gz")
     done = run_python("-m", "tailrace", "demo", "--criteo", file, "--slices", "2")

@@ -88,7 +88,7 @@ def _files(directory: Path) -> dict[Path, bytes]:
     return {file: file.read_bytes() for file in directory.rglob("*") if file.is_file()}
 
 
-@pytest.mark.campaign
+@pytest.mark.long
 def test_files_that_have_come_since_the_export_are_read(spark: SparkSession, tmp_path: Path) -> None:
     schema = "key int, ts timestamp, n int"
 

@@ -82,7 +82,7 @@ def test_a_wrong_record_is_refused_by_name(values: Any, more: dict[str, Any], sa
         KafkaBroker("", process).produce("never", values, **more)
 
 
-@pytest.mark.campaign
+@pytest.mark.long
 def test_more_records_than_one_request_holds(kafka_broker: KafkaBroker) -> None:
     kafka_broker.create_topic("many", 3)
     kafka_broker.produce("many", map(str, range(25_001)), partitions=1)

@@ -145,7 +145,7 @@ def test_reports_of_hours_of_days_and_of_all_are_those_of_brute_force(
     assert one[0].window_end - one[0].window_start == dt.timedelta(hours=4)
 
 
-@pytest.mark.campaign
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
 def test_reports_of_other_rows_are_those_of_brute_force(spark: SparkSession, seed: int) -> None:
     rows = rows_of(100 + seed, 900)

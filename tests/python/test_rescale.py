@@ -127,7 +127,7 @@ def test_a_number_that_it_has_already(spark: SparkSession, stream_test: StreamTe
     assert (done.before, done.after, done.rows) == (before, before, 0)
 
 
-@pytest.mark.campaign
+@pytest.mark.long
 def test_a_query_that_runs_elsewhere_and_has_nothing_to_do_goes_on(
     spark: SparkSession, stream_test: StreamTest, tmp_path: Path
 ) -> None:

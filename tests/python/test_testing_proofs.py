@@ -63,7 +63,7 @@ def test_a_sink_by_batch_is_proven(spark: SparkSession, tmp_path: Path) -> None:
     assert {step.split()[0] for step in steps} <= {"create", "finish", "finished", "delete"}
 
 
-@pytest.mark.campaign
+@pytest.mark.long
 def test_many_steps_of_sparks_file_sink(spark: SparkSession, tmp_path: Path) -> None:
     def read(root: Path) -> list[Any]:
         return spark.read.parquet(str(root / "out")).collect()

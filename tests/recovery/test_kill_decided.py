@@ -60,6 +60,7 @@ def _matches(oracle: Oracle, left: Row) -> list[Row]:
     return [r for r in oracle.right if r.key == left.key and left.second <= r.second <= left.second + 300]
 
 
+@pytest.mark.long
 def test_first_matches_after_kills_equal_the_oracle(tmp_path: Path) -> None:
     rng = random.Random(SEED)
     options = {"after": "300 seconds", "match": "first", "release": "decided"}

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.campaign
 _SLICES_PER_KILL = 5
 
 
-@pytest.mark.parametrize("amend_for", [0, 40])
+@pytest.mark.parametrize("amend_for", [0, pytest.param(40, marks=pytest.mark.long)])
 def test_what_silence_lets_out_after_kills_equals_the_oracle(tmp_path: Path, amend_for: int) -> None:
     kills = kill_count(1)
     rng = random.Random(SEED + amend_for)

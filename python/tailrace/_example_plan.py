@@ -36,7 +36,11 @@ def planned(of: Examples, *, streaming: bool) -> DataFrame:
     named: list[Label | Features] = [*of._labels, *of._features]
     for name, frame in [(IMPRESSIONS, of._impressions), *((one.name, one.frame) for one in named)]:
         if frame.isStreaming != streaming:
-            raise TailraceJoinError(_WRONG_KIND[streaming].format(name))
+            raise TailraceJoinError(
+                _WRONG_KIND[streaming].format(name),
+                condition="TAILRACE_JOIN_MIXED_BATCH_AND_STREAM",
+                parameters={"argument": name},
+            )
     sample = of._sample or Sample({}, {})
     with _told_whose_on(of, named):
         return _plan(of, sample)

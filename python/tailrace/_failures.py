@@ -21,10 +21,11 @@ from tailrace.errors import TailraceError, from_condition
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# "[TAILRACE_STATE_FILE_MISSING] The state file ..." up to the stack trace, the blank line, or the same error
-# as a cause, that may follow.
+# "[TAILRACE_STATE_FILE_MISSING] The state file ..." up to the stack trace, the blank line, Spark's
+# description of the query, or the same error as a cause, that may follow.
 _MESSAGE = re.compile(
-    r"\[(TAILRACE_[A-Z_]+)\] (.*?)(?=\n\s*\n|\n\s*at |\n\s*Driver stacktrace|: io\.tailrace\.|\Z)", re.DOTALL
+    r"\[(TAILRACE_[A-Z_]+)\] (.*?)(?=\n\s*\n|\n\s*at |\n\s*Driver stacktrace|\n=== |: io\.tailrace\.|\Z)",
+    re.DOTALL,
 )
 
 

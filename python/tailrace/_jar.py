@@ -70,10 +70,10 @@ def jar_path(spark: str | None = None) -> Path:
     if series(version) not in found:
         installed = spark is None
         what = f"pyspark {version} is installed" if installed else f"Spark {version} is asked for"
-        other = f'run pip install "pyspark=={found[-1]}.*", or ' if installed else ""
+        other = f'pip install "pyspark=={found[-1]}.*", or ' if installed else ""
         raise TailraceVersionError(
-            f"{what}, and this installation of tailrace has jars for Spark {', '.join(found)}: {other}build "
-            f"tailrace with TAILRACE_SPARK={series(version)} in pip's environment."
+            f"{what}, and this installation of tailrace has jars for Spark {', '.join(found)}: run {other}"
+            f"TAILRACE_SPARK={','.join([*found, series(version)])} pip install . in a clone of tailrace."
         )
     minor, whole = series(version), _files("jar")
     return whole[minor] if minor in whole else _made(minor, whole)

@@ -73,9 +73,10 @@ def page(of: list[Run]) -> str:
     lines = [
         "# Sessions and versions of Spark",
         "",
-        "Which public names are used by tests that pass, in classic sessions and over Spark Connect, with",
-        "each version of Spark. The same tests run in both modes. `tests/python/parity_table.py` makes this",
-        "page of what the runs say.",
+        "Which public names are used by tests that pass, in classic sessions and over Spark Connect.",
+        "The same tests run in both modes, as many as use each name: CI's choice for Spark Connect, and in a",
+        "classic session some more. `tests/python/parity_table.py` makes this page of what the runs say.",
+        "What runs on other versions of Spark is in [compatibility](compatibility.md).",
         "",
         f"| | {' | '.join(heads)} |",
         f"|---|{'---|' * len(of)}",
@@ -84,13 +85,16 @@ def page(of: list[Run]) -> str:
     ]
     holes = [(mode, name) for mode, name in REASONS if any(run.mode == mode for run in of)]
     if holes:
-        lines += ["", "What isn't there:", ""]
+        lines += ["", "What no test can show there:", ""]
         lines += [f"- `{name}`, {_TITLES[mode]}: {REASONS[mode, name]}" for mode, name in holes]
     return "\n".join(lines) + "\n"
 
 
 def _line(name: str, of: list[Run]) -> str:
-    return f"| `{name}` | {' | '.join('yes' if name in run.used else '—' for run in of)} |"
+    def cell(run: Run) -> str:
+        return "yes" if name in run.used else "see below" if (run.mode, name) in REASONS else "—"
+
+    return f"| `{name}` | {' | '.join(map(cell, of))} |"
 
 
 def main(files: list[str]) -> int:

@@ -96,6 +96,14 @@ def test_the_error_inside_a_failed_query_is_found() -> None:
     assert _failures.said(text) == ("TAILRACE_STATE_FILE_MISSING", "The state file f is gone. Restore it.")
 
 
+def test_what_spark_says_of_the_query_is_no_part_of_the_error() -> None:
+    text = "[STREAM_FAILED] Query terminated with exception: [TAILRACE_X] It is.\nDo y. SQLSTATE: XXKST"
+    told = _failures.said(
+        f"{text}\n=== Streaming Query ===\nIdentifier: [id = 7]\nCurrent Committed Offsets: {{}}"
+    )
+    assert told == ("TAILRACE_X", "It is. Do y. SQLSTATE: XXKST")
+
+
 def test_the_error_of_a_batch_job_is_told_once() -> None:
     text = "[TAILRACE_STATE_FILE_MISSING] The state file f is gone."
     twice = f"An error occurred.\n: {text}: io.tailrace.common.TailraceStateException: {text}\n\tat io.x"

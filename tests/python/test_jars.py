@@ -45,13 +45,13 @@ def test_a_spark_without_a_jar_is_refused_with_what_there_is(monkeypatch: pytest
     with pytest.raises(TailraceVersionError) as asked:
         tailrace.jar_path("4.3")
     assert str(asked.value) == (
-        "Spark 4.3 is asked for, and this installation of tailrace has jars for Spark 4.9, 4.10: build "
-        "tailrace with TAILRACE_SPARK=4.3 in pip's environment."
+        "Spark 4.3 is asked for, and this installation of tailrace has jars for Spark 4.9, 4.10: run "
+        "TAILRACE_SPARK=4.9,4.10,4.3 pip install . in a clone of tailrace."
     )
     monkeypatch.setattr(pyspark, "__version__", "4.3.0")
     with pytest.raises(
         TailraceVersionError,
-        match=r"^pyspark 4\.3\.0 is installed, .*: run pip install .pyspark==4\.10\.\*., or build",
+        match=r"^pyspark 4\.3\.0 is installed, .*: run pip install .pyspark==4\.10\.\*., or TAILRACE_SPARK=",
     ):
         tailrace.jar_path()
 

@@ -27,7 +27,7 @@ def cache_directory(environ: Mapping[str, str]) -> Path:
         base = home / "Library" / "Caches"
     else:
         base = Path(environ.get("XDG_CACHE_HOME") or home / ".cache")
-    return base / "tailrace"
+    return base.absolute() / "tailrace"
 
 
 def resolve(name: str, modules: Sequence[tuple[str, str, str]], *, transitive: bool) -> Path:

@@ -56,10 +56,13 @@ def jar_path(spark: str | None = None) -> Path:
         spark: "4.3" or "4.3.0"; None: that of the pyspark which is installed.
 
     Raises:
+        TypeError: `spark` is no string.
         TailraceVersionError: the package has no jar for that version.
         TailraceSessionError: it has none at all, because it runs from sources that were never built; or no
             folder for a jar can be written to.
     """
+    if spark is not None and not isinstance(spark, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f'`spark` is a string such as "4.3", not {type(spark).__name__}.')
     version = pyspark.__version__ if spark is None else spark
     found = jars()
     if not found:

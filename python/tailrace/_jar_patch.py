@@ -8,17 +8,20 @@ file by its path, before the package's dependencies exist.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# An entry of a patch: the names of the base's entries that the jar lacks.
+# Entries of a patch: the names of the base's entries that the jar lacks, and the base's SHA-256.
 _LEFT_OUT = "META-INF/tailrace-left-out"
+_BASE = "META-INF/tailrace-base"
 _MANIFEST = "META-INF/MANIFEST.MF"
 
 
@@ -42,6 +45,7 @@ def write(base: Path, jar: Path, patch: Path) -> None:
             for entry in changed:
                 out.writestr(entry, new.read(entry), zipfile.ZIP_DEFLATED)
             out.writestr(_LEFT_OUT, "\n".join(left_out))
+            out.writestr(_BASE, _digest(base))
 
 
 def apply(base: Path, patch: Path, name: str, folders: Sequence[Path]) -> Path:
@@ -56,11 +60,12 @@ def apply(base: Path, patch: Path, name: str, folders: Sequence[Path]) -> Path:
 
     Raises:
         OSError: none of them can be written to.
-        zipfile.BadZipFile: base or patch is damaged.
+        zipfile.BadZipFile: base or patch is damaged, or the patch is of another base.
     """
     content = hashlib.sha256(base.read_bytes() + patch.read_bytes()).hexdigest()[:16]
     places = [folder / content / name for folder in folders]
-    found = next((place for place in places if place.is_file()), None)
+    # One that a full disk has cut off is made again: pip doesn't know of it, and wouldn't bring a new one.
+    found = next((place for place in places if zipfile.is_zipfile(place)), None)
     if found is not None:
         return found
     refusals: list[OSError] = []
@@ -74,7 +79,27 @@ def apply(base: Path, patch: Path, name: str, folders: Sequence[Path]) -> Path:
     raise refusals[-1]
 
 
+def _digest(jar: Path) -> str:
+    return hashlib.sha256(jar.read_bytes()).hexdigest()
+
+
+def _read(patch: Path) -> dict[str, tuple[zipfile.ZipInfo, bytes]]:
+    """The entries of a patch by their names, all of which fit in memory."""
+    content = io.BytesIO(patch.read_bytes())
+    try:
+        with zipfile.ZipFile(content) as archive:
+            return {entry.filename: (entry, archive.read(entry)) for entry in archive.infolist()}
+    except (EOFError, NotImplementedError, OSError, ValueError, zlib.error) as error:
+        # What zipfile says of damaged bytes, beside its own error.
+        raise zipfile.BadZipFile(str(error)) from error
+
+
 def _make(base: Path, patch: Path, place: Path) -> None:
+    new = _read(patch)
+    lacking = {_BASE, _LEFT_OUT} - new.keys()
+    if lacking or new.pop(_BASE)[1].decode() != _digest(base):
+        raise zipfile.BadZipFile(f"{patch.name} is of another jar than {base.name}")
+    left_out = new.pop(_LEFT_OUT)[1].decode().split("\n")
     place.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=place.parent, suffix=".tmp")
     try:
@@ -82,16 +107,13 @@ def _make(base: Path, patch: Path, place: Path) -> None:
             os.fdopen(handle, "wb") as file,
             zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as out,
             zipfile.ZipFile(base) as old,
-            zipfile.ZipFile(patch) as new,
         ):
-            replaced = set(new.namelist()) | set(new.read(_LEFT_OUT).decode().split("\n"))
             # Java looks for the manifest in front, where a patch has it as each jar has.
-            for archive, entries in (
-                (new, [entry for entry in new.infolist() if entry.filename != _LEFT_OUT]),
-                (old, [entry for entry in old.infolist() if entry.filename not in replaced]),
-            ):
-                for entry in entries:
-                    out.writestr(entry, archive.read(entry), zipfile.ZIP_DEFLATED)
+            for entry, content in new.values():
+                out.writestr(entry, content, zipfile.ZIP_DEFLATED)
+            for entry in old.infolist():
+                if entry.filename not in new and entry.filename not in left_out:
+                    out.writestr(entry, old.read(entry), zipfile.ZIP_DEFLATED)
         # Executors run as other users; and another process may be making the same.
         Path(temporary).chmod(0o644)
         Path(temporary).replace(place)

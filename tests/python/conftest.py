@@ -245,6 +245,14 @@ def load_script() -> Callable[[str], ModuleType]:
 
 
 @pytest.fixture(scope="session")
+def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+    """A Spark Connect server for clients in processes of their own."""
+    started = ConnectServer(tmp_path_factory.mktemp("connect") / "log", SETTINGS)
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="session")
 def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs this interpreter in a process of its own, where no Spark runs yet."""
 

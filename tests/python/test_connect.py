@@ -17,7 +17,7 @@ from connect_server import ConnectServer
 from tailrace.testing.plugin import SETTINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     RunPython = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -39,50 +39,6 @@ try:
     tailrace.join(left, right, on="nobody", **times)
 except tailrace.TailraceJoinError as error:
     print(error.condition, error.parameters["column"])
-"""
-
-
-# What a DataFrame of a call is to its client.
-_FRAMES = """
-import sys
-import tailrace
-from pyspark.sql import Observation, SparkSession, functions as F
-spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
-times = {"left_time": "served_at", "right_time": "clicked_at", "after": "1 hour"}
-left = spark.sql("SELECT 7 AS user, TIMESTAMP '2026-01-01 12:00:00' AS served_at")
-right = spark.sql("SELECT 7 AS user, TIMESTAMP '2026-01-01 12:05:00' AS clicked_at, 1 AS n")
-seen = Observation("seen")
-counted = left.observe(seen, F.count(F.lit(1)).alias("rows"))
-joined = tailrace.join(counted, right, on="user", **times)
-print(joined.where(joined["user"] == 7).select(joined.labels[0]["n"]).collect())
-print(seen.get)
-again = tailrace.join(joined, right, on=[(joined["user"], right["user"])], into="again", **times)
-print(again.select(again["user"], F.size(again["again"])).collect())
-back = tailrace.recursively(left, lambda of: of.where(of["user"] > 5).withColumn("user", of["user"] - 1))
-print(sorted(row[0] for row in back.select(back["user"]).collect()))
-plain = tailrace.accurate_watermark(left.withColumn("host", F.lit("a")), "served_at", host="host")
-print(plain.select(plain["user"]).collect())
-other = SparkSession.builder.remote(sys.argv[1]).create()
-try:
-    tailrace.join(left, other.sql("SELECT 7 AS user, now() AS clicked_at"), on="user", **times)
-except tailrace.TailraceSessionError as error:
-    print(error)
-other.stop()
-
-from tailrace import _connect
-from tailrace.errors import TailraceVersionError
-
-def differ(*_):
-    raise TailraceVersionError("versions differ")
-
-_connect.check_versions = differ
-_connect._compared.clear()
-for _ in range(2):
-    try:
-        tailrace.join(left, right, on="user", **times)
-    except TailraceVersionError as error:
-        print(error)
-spark.stop()
 """
 
 
@@ -113,13 +69,6 @@ print(sorted(tuple(row) for row in spark.read.parquet(folder + "/out").collect()
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
-    started = ConnectServer(tmp_path_factory.mktemp("connect") / "log", SETTINGS)
-    yield started
-    started.stop()
-
-
-@pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The Python of an installation with `pyspark-client`, which is PySpark without Spark and py4j."""
     folder = tmp_path_factory.mktemp("client")
@@ -147,16 +96,18 @@ def _on_client(
 
 
 @pytest.mark.campaign
-def test_a_client_needs_no_java_and_no_py4j(server: ConnectServer, client: str, tmp_path: Path) -> None:
+def test_a_client_needs_no_java_and_no_py4j(
+    connect_server: ConnectServer, client: str, tmp_path: Path
+) -> None:
     script = tmp_path / "client.py"
     script.write_text(_CLIENT)
-    done = _on_client(client, script, server.address)
+    done = _on_client(client, script, connect_server.address)
     assert done.stdout.splitlines() == ["[Row(user=7, n=1)]", "TAILRACE_COLUMN_NOT_FOUND nobody"], done.stderr
 
 
 @pytest.mark.campaign
 def test_the_first_example_is_the_same_program_on_a_client(
-    server: ConnectServer, client: str, repository: Path, tmp_path: Path
+    connect_server: ConnectServer, client: str, repository: Path, tmp_path: Path
 ) -> None:
     """But for its folders: the server has another working directory."""
     block = r"<!-- example:quickstart -->\n```python\n(.*?)```\n\n```\n(.*?)```"
@@ -164,7 +115,7 @@ def test_the_first_example_is_the_same_program_on_a_client(
     assert found
     script = tmp_path / "first.py"
     script.write_text(re.sub('"(served|engaged|examples|checkpoint)"', rf'"{tmp_path}/\1"', found[1]))
-    done = _on_client(client, script, SPARK_REMOTE=server.address)
+    done = _on_client(client, script, SPARK_REMOTE=connect_server.address)
     assert done.stdout.strip() == found[2].strip(), done.stderr
 
 
@@ -185,38 +136,20 @@ except tailrace.TailraceError as error:
 """
 
 
-def _refused(server: ConnectServer, run_python: RunPython, script: Path) -> list[str]:
+def _refused(connect_server: ConnectServer, run_python: RunPython, script: Path) -> list[str]:
     script.write_text(_REFUSED)
-    done = run_python(str(script), server.address)
+    done = run_python(str(script), connect_server.address)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
 @pytest.mark.campaign
-def test_a_result_is_a_frame_like_others(
-    server: ConnectServer, run_python: RunPython, tmp_path: Path
-) -> None:
-    script = tmp_path / "client.py"
-    script.write_text(_FRAMES)
-    done = run_python(str(script), server.address)
-    assert done.stdout.splitlines() == [
-        "[Row(labels[0].n=1)]",
-        "{'rows': 1}",
-        "[Row(user=7, size(again)=1)]",
-        "[5, 6]",
-        "[Row(user=7)]",
-        "The DataFrames are of two sessions of Spark Connect: make them in one.",
-        *["versions differ"] * 2,
-    ], done.stderr
-
-
-@pytest.mark.campaign
 def test_a_function_of_foreach_batch_calls_tailrace(
-    server: ConnectServer, run_python: RunPython, tmp_path: Path
+    connect_server: ConnectServer, run_python: RunPython, tmp_path: Path
 ) -> None:
     client = tmp_path / "client.py"
     client.write_text(_EACH_BATCH)
-    done = run_python(str(client), server.address, str(tmp_path))
+    done = run_python(str(client), connect_server.address, str(tmp_path))
     assert done.stdout == "[(0, 0), (1, 0), (2, 1), (3, 0)]\n", done.stderr[-3000:]
 
 
@@ -254,12 +187,12 @@ except tailrace.TailraceSessionError as error:
 
 @pytest.mark.campaign
 def test_only_a_server_for_tests_takes_those_of_clients(
-    server: ConnectServer, run_python: RunPython, tmp_path: Path
+    connect_server: ConnectServer, run_python: RunPython, tmp_path: Path
 ) -> None:
     """And by their methods only: `getClass` would lead a client to all classes of the server."""
     script = tmp_path / "client.py"
     script.write_text(_TESTS)
-    done = run_python(str(script), server.address, str(tmp_path / "test"))
+    done = run_python(str(script), connect_server.address, str(tmp_path / "test"))
     assert done.stdout.splitlines() == ["2026-01-01 00:00:00+00:00", "True"], done.stderr
     ours = ConnectServer(tmp_path / "log", {**SETTINGS, "spark.tailrace.connect.testing": "false"})
     try:
@@ -271,7 +204,7 @@ def test_only_a_server_for_tests_takes_those_of_clients(
 
 @pytest.mark.campaign
 def test_an_error_has_its_class_its_condition_and_spark_s_class(
-    server: ConnectServer, run_python: RunPython, tmp_path: Path
+    connect_server: ConnectServer, run_python: RunPython, tmp_path: Path
 ) -> None:
-    told = _refused(server, run_python, tmp_path / "client.py")
+    told = _refused(connect_server, run_python, tmp_path / "client.py")
     assert told[:3] == ["TailraceJoinError", "True", "TAILRACE_OPTION_INVALID after"]

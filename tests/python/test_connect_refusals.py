@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import refused_calls
-from connect_server import ConnectServer
-from tailrace.testing.plugin import SETTINGS
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
+
+    from connect_server import ConnectServer
 
     RunPython = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -22,15 +22,8 @@ Refusals = dict[str, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
-    started = ConnectServer(tmp_path_factory.mktemp("connect") / "log", SETTINGS)
-    yield started
-    started.stop()
-
-
-@pytest.fixture(scope="module")
 def refusals(
-    server: ConnectServer, tmp_path_factory: pytest.TempPathFactory, run_python: RunPython
+    connect_server: ConnectServer, tmp_path_factory: pytest.TempPathFactory, run_python: RunPython
 ) -> tuple[Refusals, Refusals]:
     """What is said of each call in a classic session, and over Spark Connect."""
     folder = str(tmp_path_factory.mktemp("refused"))
@@ -40,7 +33,7 @@ def refusals(
         assert done.returncode == 0, done.stderr
         return {found["call"]: found for found in map(json.loads, done.stdout.splitlines())}
 
-    return of(), of(server.address)
+    return of(), of(connect_server.address)
 
 
 @pytest.mark.campaign

@@ -119,10 +119,40 @@ def test_a_jar_is_made_once_and_again_for_another_installation(patched: Path) ->
     base = tailrace.jar_path("4.1")
     with zipfile.ZipFile(base, "a") as jar:
         jar.writestr("New.class", "new")
+    with pytest.raises(TailraceSessionError, match="is of another jar than"):
+        tailrace.jar_path("4.3")
+    shutil.copy(base, first)
+    _jar_patch.write(base, first, patched / f"tailrace-spark4.3_2.13-{VERSION}.patch")
     again = tailrace.jar_path("4.3")
     assert again != first
     with zipfile.ZipFile(again) as jar:
         assert "New.class" in jar.namelist()
+
+
+@pytest.mark.usefixtures("patched")
+def test_a_jar_that_was_cut_off_is_made_again() -> None:
+    jar = tailrace.jar_path("4.3")
+    whole = jar.read_bytes()
+    for length in (0, len(whole) - 10):
+        jar.write_bytes(whole[:length])
+        assert tailrace.jar_path("4.3") == jar
+        assert manifest(jar) == "4.3"
+
+
+def test_each_damage_of_a_patch_is_told(patched: Path) -> None:
+    """Or is none: bits of a time that nobody reads."""
+    (patch,) = patched.glob("*.patch")
+    whole = patch.read_bytes()
+    right = manifest(tailrace.jar_path("4.3"))
+    refused: list[str] = []
+    for byte in range(len(whole)):
+        patch.write_bytes(whole[:byte] + bytes([whole[byte] ^ 8]) + whole[byte + 1 :])
+        try:
+            assert manifest(tailrace.jar_path("4.3")) == right
+        except TailraceSessionError as error:
+            refused.append(str(error))
+    assert len(refused) > len(whole) / 2
+    assert all("is damaged" in text for text in refused)
 
 
 def test_the_manifest_is_in_front_though_it_is_the_same(tmp_path: Path) -> None:

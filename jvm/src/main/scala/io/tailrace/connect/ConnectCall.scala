@@ -4,6 +4,7 @@ import java.util.{ArrayList, LinkedHashMap}
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.SparkEnv
 import org.apache.spark.connect.proto.{Expression, Relation}
 import org.apache.spark.sql.connect.planner.SparkConnectPlanner
 import org.apache.spark.sql.tailrace.SparkPlans
@@ -49,9 +50,9 @@ private[connect] object ConnectCall {
         found = PendingCall.Session
       case (2, in) => found = in.readStringRequireUtf8()
       case (3, in) => found = in.readByteArray()
-      case (4, in) => found = Relation.parseFrom(in.readBytes())
+      case (4, in) => found = Relation.parseFrom(input(in.readBytes()))
       case (5, in) =>
-        found = SparkPlans.column(planner.transformExpression(Expression.parseFrom(in.readBytes())))
+        found = SparkPlans.column(planner.transformExpression(Expression.parseFrom(input(in.readBytes()))))
       case (6, in) => found = new ArrayList(values(in.readBytes(), planner).asJava)
       case (7, in) =>
         val map = new LinkedHashMap[AnyRef, AnyRef]
@@ -67,6 +68,16 @@ private[connect] object ConnectCall {
     foreachField(bytes) { case (1, in) => items += value(in.readBytes(), planner) }
     items.result()
   }
+
+  /** A plan is as deep as the server takes one: each step of a DataFrame is a level or two. */
+  private def input(bytes: ByteString): CodedInputStream = {
+    val in = bytes.newCodedInput()
+    in.setRecursionLimit(Option(SparkEnv.get).fold(MostLevels)(_.conf.getInt(LevelsKey, MostLevels)))
+    in
+  }
+
+  private val LevelsKey = "spark.connect.grpc.marshallerRecursionLimit"
+  private val MostLevels = 1024
 
   /** A field of a later version is skipped, as protobuf does. */
   private def foreachField(bytes: ByteString)(read: PartialFunction[(Int, CodedInputStream), Unit]): Unit = {

@@ -11,7 +11,8 @@ import io.tailrace.api.PythonApi
 /** What a client may call: the methods of [[PythonApi]]. */
 private[connect] object ConnectMethods {
   private val methods: Map[String, Method] = PythonApi.getClass.getMethods.toSeq
-    .filter(_.getDeclaringClass != classOf[Object])
+    // Scala's own have a $ in their names.
+    .filter(method => method.getDeclaringClass != classOf[Object] && !method.getName.contains('$'))
     .map(method => method.getName -> method)
     .toMap
 
@@ -29,6 +30,8 @@ private[connect] object ConnectMethods {
 
   /** Calls a method of an object. Whole numbers are as long as it takes them. */
   def invoke(of: AnyRef, method: Method, arguments: Seq[AnyRef]): AnyRef = {
+    if (arguments.size != method.getParameterCount)
+      throw ConnectErrors.callUnknown(s"${method.getName} with ${arguments.size} arguments")
     val fitting = arguments.zip(method.getParameterTypes).map {
       case (number: java.lang.Long, kind) if kind == classOf[Int] => Int.box(Math.toIntExact(number))
       case (other, _) => other

@@ -5,6 +5,7 @@ import java.util.concurrent.atomic.AtomicLong
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.SparkContext
 import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}
 import org.apache.spark.sql.connect.service.{
   SessionHolder,
@@ -72,7 +73,8 @@ private[connect] object ConnectObjects {
   def of(session: SessionHolder): ConnectObjects = ofSessions.computeIfAbsent(
     session.key,
     key => {
-      session.session.sparkContext.addSparkListener(new AtEnd(key))
+      val context = session.session.sparkContext
+      context.addSparkListener(new AtEnd(key, context))
       new ConnectObjects
     }
   )
@@ -82,9 +84,10 @@ private[connect] object ConnectObjects {
     declaring.getPackageName == classOf[TestStreams].getPackageName
 
   /** A client that is killed doesn't close its streams. Spark closes its session, an hour after its last call. */
-  private final class AtEnd(key: SessionKey) extends SparkListener {
+  private final class AtEnd(key: SessionKey, context: SparkContext) extends SparkListener {
     override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
       case closed: SessionClosed if SessionKey(closed.userId, closed.sessionId) == key =>
+        context.removeSparkListener(this)
         Option(ofSessions.remove(key)).foreach(_.close())
       case _ =>
     }

@@ -2,7 +2,7 @@ package io.tailrace.connect
 
 import java.util.Optional
 
-import scala.collection.mutable.ArrayBuffer
+import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.connect.proto.Relation
@@ -44,17 +44,18 @@ final class TailraceRelations extends RelationPlugin {
 
   private def plan(call: ConnectCall, planner: SparkConnectPlanner): LogicalPlan = {
     PythonApi.checkSession(planner.session)
-    val children = new ArrayBuffer[LogicalPlan]
+    // One that is given twice is one child: labels of one stream read it once.
+    val children = new mutable.LinkedHashMap[Relation, Int]
     def argument(of: AnyRef): AnyRef = of match {
       case relation: Relation =>
-        children += planner.transformRelation(relation)
-        PendingCall.Frame(children.size - 1)
+        PendingCall.Frame(children.getOrElseUpdate(relation, children.size))
       case list: java.util.List[_] => list.asScala.map(one => argument(one.asInstanceOf[AnyRef])).asJava
       case other => other
     }
     val arguments = call.arguments.map(argument)
+    val plans = children.keys.toSeq.map(planner.transformRelation)
     def filled = {
-      val frames = children.toSeq.map(SparkPlans.toFrame(planner.session, _))
+      val frames = plans.map(SparkPlans.toFrame(planner.session, _))
       arguments.map(PendingCall.filled(_, planner.session, frames))
     }
     def objects = objectsOfTests(planner)
@@ -62,7 +63,7 @@ final class TailraceRelations extends RelationPlugin {
       case (HeldObject, Seq(name: String)) => answer(objects(name), None, objects)
       case (Invocation, (name: String) +: (method: String) +: _) =>
         answer(objects.invoke(name, method, filled.drop(2)), Some(name), objects)
-      case (method, _) if ConnectMethods.plans(method) => PendingCall(method, arguments, children.toSeq)
+      case (method, _) if ConnectMethods.plans(method) => PendingCall(method, arguments, plans)
       case (method, _) => answer(ConnectMethods.value(method, filled), None, objects)
     }
   }

@@ -58,7 +58,9 @@ val firstCompilerOnly = "-XX:TieredStopAtLevel=1"
 // build sets it up. A simulation reckons for long enough for the second compiler: that one makes it four times as fast.
 def testProcesses(suites: Seq[TestDefinition], fork: ForkOptions, target: File): Seq[Tests.Group] = {
   val (sparks, others) = suites.partition(_.name.startsWith("org.apache.spark."))
-  val (simulations, ours) = others.partition(_.name.endsWith("SimulationSuite"))
+  val (simulations, inSparks) = others.partition(_.name.endsWith("SimulationSuite"))
+  // It stops the threads that all stores of a process share, and Spark waits for what another suite lets them do: minutes.
+  val (upkeep, ours) = inSparks.partition(_.name.endsWith(".UpkeepSuite"))
   val simulationsFork = fork.withRunJVMOptions(fork.runJVMOptions.filterNot(_ == firstCompilerOnly))
   val directory = target / "spark-suites"
   IO.createDirectory(directory)
@@ -77,6 +79,7 @@ def testProcesses(suites: Seq[TestDefinition], fork: ForkOptions, target: File):
     .withEnvVars(fork.envVars ++ Map("SPARK_TESTING" -> "1", "SPARK_LOCAL_IP" -> "127.0.0.1"))
   Seq(
     Tests.Group("tailrace", ours, Tests.SubProcess(fork)),
+    Tests.Group("upkeep", upkeep, Tests.SubProcess(fork)),
     Tests.Group("simulations", simulations, Tests.SubProcess(simulationsFork)),
     Tests.Group("spark", sparks, Tests.SubProcess(sparksFork))
   ).filter(_.tests.nonEmpty)

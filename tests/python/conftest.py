@@ -69,16 +69,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if modes.CONNECT:
         items[:], others = modes.over_connect(items)
         config.hook.pytest_deselected(items=others)
-    if not _names_tests(config) and not config.option.markexpr:
-        # Nobody has asked for campaigns.
-        campaigns = [item for item in items if any(map(item.get_closest_marker, ("campaign", "long")))]
-        items[:] = [item for item in items if item not in campaigns]
-        config.hook.pytest_deselected(items=campaigns)
-    elif not _names_tests(config) and "long" not in config.option.markexpr:
-        # One of a file of campaigns may be long.
-        long = [item for item in items if item.get_closest_marker("long")]
-        items[:] = [item for item in items if item not in long]
-        config.hook.pytest_deselected(items=long)
+    if not _names_tests(config):
+        # Campaigns have to be asked for; and so has a long test in a file of campaigns.
+        asked = config.option.markexpr
+        unasked = ("campaign", "long") if not asked else () if "long" in asked else ("long",)
+        left_out = [item for item in items if any(map(item.get_closest_marker, unasked))]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
 
 
 def _names_tests(config: pytest.Config) -> bool:

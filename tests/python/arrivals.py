@@ -13,13 +13,31 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _BEGIN = 1_600_000_000
+_HELD = "held"
 
 
 def arrive(folder: Path, number: int, table: pa.Table) -> None:
     """Writes the folder's file of that number, which is read after those of lower ones."""
+    folder.mkdir(parents=True, exist_ok=True)
     # Spark lists a folder and takes what it finds: a file appears whole or not at all.
     hidden = folder / f".{number:06d}.tmp"
     pq.write_table(table, hidden)
     # It reads them in the order of their times.
     os.utime(hidden, (_BEGIN + number, _BEGIN + number))
     hidden.rename(folder / f"{number:06d}.parquet")
+
+
+def hold(root: Path, side: str, number: int, table: pa.Table) -> None:
+    """Writes a file of that side that only arrives at `let_in`.
+
+    It moves the watermark past all rows before it. They come out in the micro-batch after that of the file,
+    which has no data. Spark begins with none such after a restart: a process that is killed between the two
+    would leave them in the state.
+    """
+    arrive(root / _HELD / side, number, table)
+
+
+def let_in(root: Path) -> None:
+    """Lets the files arrive that are held back."""
+    for path in sorted((root / _HELD).glob("*/*.parquet")):
+        path.rename(root / path.parent.name / path.name)

@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING
 import pytest
 from places import LocalPlace
 
+from arrivals import let_in
 from tailrace.testing.kills import kill_group
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ def run_to_the_end(
 ) -> None:
     """Kills `worker ROOT` at random moments after its READY, `kills` times; the last one says DONE.
 
+    Files that `arrivals.hold` keeps back arrive before the last one's query starts.
+
     Its checkpoint is at `place`. After each kill, before the next start, `after_kill` looks at what is there.
     Where the place has a cluster, the process stays, and executors are lost in its place.
     """
@@ -74,6 +77,7 @@ def run_to_the_end(
             else:
                 finished_early += 1
             after_kill()
+        let_in(root)
         begin(upcoming, path)
         _wait_for_end(upcoming, path)
     assert finished_early < max(1, kills // 2), "all was read before the killing was done: it proves little"
@@ -88,6 +92,7 @@ def _lose_executors(
     with path.open("wb") as log, ExitStack() as stack:
         process = start(worker, root, log=log, environment=place.environment(root))
         stack.callback(kill, process)
+        let_in(root)
         begin(process, path)
         for _ in range(faults):
             _wait_for_batches(process, root, place, rng.choice((0, 1, 2)))

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from killing import committed_files
 
-from arrivals import arrive
+from arrivals import arrive, hold, let_in
 from streams import NOON, Row, arrow
 
 if TYPE_CHECKING:
@@ -52,10 +52,10 @@ def make(root: Path, slices: int, rng: random.Random) -> dict[str, list[list[Row
         for side, rows in zip(written, _slice(i, i * 120, rng), strict=True):
             written[side].append(rows)
     for side, all_slices in written.items():
-        all_slices.append([Row(10**6, 99, slices * 20 + 1000)])
-        (root / side).mkdir(parents=True)
         for i, rows in enumerate(all_slices):
             arrive(root / side, i, arrow(rows))
+        all_slices.append([Row(10**6, 99, slices * 20 + 1000)])
+        hold(root, side, slices, arrow(all_slices[-1]))
     return written
 
 
@@ -68,6 +68,7 @@ def arrive_later(root: Path, slices: int, rng: random.Random, *, starts: int) ->
     for side in ("left", "right"):
         (root / side).mkdir()
     written = make(later, slices, rng)
+    let_in(later)
     for n in range(starts):
         rows = [Row(2 * 10**6 + n, 99, slices * 20 + 1000 + n)]
         arrive(later / "right", len(written["right"]), arrow(rows))

@@ -33,20 +33,13 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if "TAILRACE_SPARK_AGAIN" in os.environ:
         raise pytest.UsageError(f"TAILRACE_SPARK is {minor}, and {find_spec('pyspark')} comes before it.")
-    sparks, sbt = _script("sparks"), _script("sbt")
-    try:
-        if sparks.chosen(os.environ) != [minor]:
-            raise pytest.UsageError(f"TAILRACE_SPARK is {minor}: tests run on one minor version at a time.")
-        capture = config.pluginmanager.getplugin("capturemanager")
-        assert capture is not None
-        # What follows is for whoever waits, and the process that comes next inherits the output.
-        capture.stop_global_capturing()
-        paths = [_package(minor), sparks.get(minor, sbt.sparks_directory(os.environ))]
-    except sparks.SparkError as error:
-        raise pytest.UsageError(str(error)) from error
-    before = os.environ.get("PYTHONPATH")
-    searched = os.pathsep.join([*map(str, paths), *([before] if before else [])])
-    environ = {**os.environ, "PYTHONPATH": searched, "TAILRACE_SPARK_AGAIN": minor}
+    if minor not in _script("sparks").versions():
+        raise pytest.UsageError(f"TAILRACE_SPARK is {minor}: tests run on one minor version at a time.")
+    capture = config.pluginmanager.getplugin("capturemanager")
+    assert capture is not None
+    # What follows is for whoever waits, and the process that comes next inherits the output.
+    capture.stop_global_capturing()
+    environ = {**os.environ, "PYTHONPATH": search_path(minor), "TAILRACE_SPARK_AGAIN": minor}
     sys.stdout.flush()
     again = [sys.executable, "-m", "pytest", *config.invocation_params.args]
     os.execve(again[0], again, environ)  # noqa: S606 - this program itself
@@ -58,6 +51,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             (needed,) = mark.args
             if not SpecifierSet(needed).contains(pyspark.__version__):
                 item.add_marker(pytest.mark.skip(reason=f"needs Spark {needed}: {mark.kwargs['reason']}"))
+
+
+def search_path(minor: str) -> str:
+    """The PYTHONPATH of processes that run on a minor version; both are made first if they are missing.
+
+    Raises:
+        pytest.UsageError: that can't be.
+    """
+    sparks, sbt = _script("sparks"), _script("sbt")
+    try:
+        paths = [_package(minor), sparks.get(minor, sbt.sparks_directory(os.environ))]
+    except sparks.SparkError as error:
+        raise pytest.UsageError(str(error)) from error
+    before = os.environ.get("PYTHONPATH")
+    return os.pathsep.join([*map(str, paths), *([before] if before else [])])
 
 
 def _package(minor: str) -> Path:
@@ -76,7 +84,8 @@ def _package(minor: str) -> Path:
             "--no-build-isolation",
             "--upgrade",
         ]
-        done = subprocess.run([*line, "--target", str(folder), str(_REPOSITORY)], check=False)
+        environ = {**os.environ, "TAILRACE_SPARK": minor}
+        done = subprocess.run([*line, "--target", str(folder), str(_REPOSITORY)], check=False, env=environ)
         if done.returncode != 0:
             raise pytest.UsageError(f"tailrace for Spark {minor} wasn't built: pip's output is above.")
         built.touch()

@@ -10,6 +10,7 @@ from pyspark.errors import StreamingQueryException
 
 from example_frames import SCHEMA, examples
 from streams import at
+from tailrace import TailraceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,10 +34,10 @@ def evolving(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 class _Streams:
-    """Streams of JSON files, each with a name, and the query that reads them."""
+    """Streams of JSON files, each with a name or none, and the query that reads them."""
 
-    def __init__(self, spark: SparkSession, root: Path) -> None:
-        self.spark, self.root, self._files = spark, root, 0
+    def __init__(self, spark: SparkSession, root: Path, *, named: bool = True) -> None:
+        self.spark, self.root, self._named, self._files = spark, root, named, 0
 
     def add(self, stream: str, *rows: tuple[int, int, int]) -> None:
         self._files += 1
@@ -47,8 +48,8 @@ class _Streams:
 
     def frame(self, stream: str) -> DataFrame:
         (self.root / stream).mkdir(exist_ok=True)
-        reader = self.spark.readStream.name(stream).schema(SCHEMA)
-        return reader.json(str(self.root / stream)).withWatermark("at", "1 second")
+        reader = self.spark.readStream.name(stream) if self._named else self.spark.readStream
+        return reader.schema(SCHEMA).json(str(self.root / stream)).withWatermark("at", "1 second")
 
     def run(self, **labels: str) -> list[dict[str, Any]]:
         """Runs a query with labels, each with its stream. Gives all rows that have come out."""
@@ -65,6 +66,19 @@ class _Streams:
         return [row for file in self.root.glob("*.out") for row in json.loads(file.read_text())]
 
 
+def _refused(streams: _Streams, **labels: str) -> str:
+    with pytest.raises(TailraceError) as caught:
+        streams.run(**labels)
+    assert caught.value.condition == "TAILRACE_CHECKPOINT_INCOMPATIBLE"
+    return str(caught.value)
+
+
+def _end(streams: _Streams, *names: str) -> None:
+    """Moves the watermark past all windows."""
+    for name in names:
+        streams.add(name, (-1, 0, 5000))
+
+
 def test_a_label_that_comes_back_with_its_stream_is_refused(evolving: SparkSession, tmp_path: Path) -> None:
     streams = _Streams(evolving, tmp_path)
     streams.add("served", (1, 7, 10))
@@ -75,15 +89,59 @@ def test_a_label_that_comes_back_with_its_stream_is_refused(evolving: SparkSessi
     streams.add("clicks", (11, 8, 21))
     streams.run(click="clicks")
     streams.add("buys", (21, 8, 22))
-    with pytest.raises(
-        StreamingQueryException, match="'buy' was left out, and comes back with a stream"
-    ) as caught:
-        streams.run(click="clicks", buy="buys")
-    assert "TAILRACE_CHECKPOINT_INCOMPATIBLE" in str(caught.value)
-    # With another name it has each of its events once.
-    for stream in ("served", "clicks", "buys"):
-        streams.add(stream, (-1, 0, 5000))
-    found = {row["id"]: row for row in streams.run(click="clicks", order="buys")}
+    for _ in range(2):
+        assert "source 'buys' was left out, and comes back" in _refused(streams, click="clicks", buy="buys")
+    # It goes on without.
+    streams.add("clicks", (12, 8, 23))
+    streams.run(click="clicks")
+    # A source with another name has each of its events once.
+    (tmp_path / "buys").rename(tmp_path / "orders")
+    _end(streams, "served", "clicks", "orders")
+    found = {row["id"]: row for row in streams.run(click="clicks", order="orders")}
     assert [e["id"] for e in found[1]["click"]] == [10]
     assert [e["id"] for e in found[1]["order"]] == [20]
+    assert [e["id"] for e in found[2]["click"]] == [11, 12]
     assert [e["id"] for e in found[2]["order"]] == [21]
+
+
+def test_a_label_that_takes_its_first_stream_again_is_refused(evolving: SparkSession, tmp_path: Path) -> None:
+    streams = _Streams(evolving, tmp_path)
+    streams.add("served", (1, 7, 10))
+    streams.add("clicks", (10, 7, 12))
+    streams.run(click="clicks")
+    streams.add("taps", (11, 7, 13))
+    streams.run(click="taps")
+    assert "source 'clicks' was left out, and comes back" in _refused(streams, click="clicks")
+    _end(streams, "served", "taps")
+    found = {row["id"]: row for row in streams.run(click="taps")}
+    assert [e["id"] for e in found[1]["click"]] == [10, 11]
+
+
+def test_labels_of_one_stream_take_turns(evolving: SparkSession, tmp_path: Path) -> None:
+    streams = _Streams(evolving, tmp_path)
+    streams.add("served", (1, 7, 10))
+    streams.add("events", (10, 7, 12))
+    streams.run(click="events")
+    streams.add("events", (11, 7, 13))
+    streams.run(buy="events")
+    streams.add("events", (12, 7, 14))
+    _end(streams, "served", "events")
+    found = {row["id"]: row for row in streams.run(click="events")}
+    assert [e["id"] for e in found[1]["click"]] == [10, 12]
+
+
+def test_a_label_comes_back_with_a_stream_that_has_no_name(spark: SparkSession, tmp_path: Path) -> None:
+    streams = _Streams(spark, tmp_path, named=False)
+    streams.add("served", (1, 7, 10))
+    streams.add("clicks", (10, 7, 12))
+    streams.add("buys", (20, 7, 13))
+    streams.run(click="clicks", buy="buys")
+    streams.add("buys", (21, 7, 14))
+    streams.run(click="clicks", tap="buys")
+    with pytest.raises(StreamingQueryException) as caught:
+        streams.run(click="clicks", buy="buys")
+    assert "label 'buy' was left out, and comes back with a stream that no label has had" in str(caught.value)
+    _end(streams, "served", "clicks", "buys")
+    found = {row["id"]: row for row in streams.run(click="clicks", tap="buys")}
+    assert [e["id"] for e in found[1]["click"]] == [10]
+    assert [e["id"] for e in found[1]["tap"]] == [21]

@@ -50,6 +50,8 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
     found
   }
 
+  def hasCompleted(batch: Long): Boolean = files.exists(new Path(commits, batch.toString))
+
   /** The batches that have begun. The newest may not have completed. */
   def begunBatches: Seq[Long] = numbersIn(offsets).getOrElse(Nil)
 
@@ -58,8 +60,10 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
     readable(path)(SparkCheckpoints.readCommit(new ByteArrayInputStream(read(path, batch))))
   }
 
+  def operatorIds: Seq[Long] = numbersIn(state).getOrElse(Nil)
+
   /** @param batch the newest one that has completed */
-  def operators(batch: Long): Seq[CheckpointOperator] = numbersIn(state).getOrElse(Nil).flatMap { id =>
+  def operators(batch: Long): Seq[CheckpointOperator] = operatorIds.flatMap { id =>
     readable(SparkCheckpoints.metadata(directory(id))) {
       SparkCheckpoints.operator(directory(id), conf, batch)
     }
@@ -83,10 +87,12 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
         val noted = parse(entry(1))
         val JInt(timeMs) = (noted \ "batchTimestampMs"): @unchecked
         val sources = entry.toSeq.drop(2)
+        val named = if (entry(0).trim == "v2") sources.sorted.map(_.span(_ != ':')) else sources.map("" -> _)
         BegunBatch(
           timeMs.toLong,
           noted \ "conf" \ WatermarkPolicy == JString("max"),
-          if (entry(0).trim == "v2") sources.sorted.map(withoutName) else sources
+          named.map(_._2.stripPrefix(":")),
+          named.map(_._1).filter(_.nonEmpty)
         )
       }
     }
@@ -135,9 +141,6 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
   /** Gives a batch another number of state partitions, by one write. */
   def setPartitions(batch: Long, number: Int): Unit =
     edit(new Path(offsets, batch.toString), batch)(withPartitions(number))
-
-  /** In version 2 of the log, behind the name of its source. */
-  private def withoutName(source: String): String = source.drop(source.indexOf(':') + 1)
 
   private def withPartitions(number: Int)(entry: JValue): JValue = entry.transformField {
     // The second is Spark's, for stateful operators alone, where a query has it.
@@ -215,8 +218,14 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
 /** @param timeMs          of the query's clock
   * @param takesGreatest  whether the query's watermark is the greatest of its streams'
   * @param sources        the offset that it reads up to, of each source as that writes it
+  * @param names          of the sources, in version 2 of the log; numbers, if the user doesn't name them
   */
-final case class BegunBatch(timeMs: Long, takesGreatest: Boolean, sources: Seq[String])
+final case class BegunBatch(
+    timeMs: Long,
+    takesGreatest: Boolean,
+    sources: Seq[String],
+    names: Seq[String] = Nil
+)
 
 object SparkCheckpoint {
 

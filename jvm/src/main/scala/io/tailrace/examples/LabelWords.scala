@@ -78,7 +78,7 @@ private[examples] final class LabelWords(rules: Seq[LabelRule]) extends SettingW
       ColumnChanges.Told(each.flatMap(_.refused) ++ rest, each.flatMap(_.told))
     }
 
-  /** One that comes back with its stream: of a source that comes back Spark reads all again. */
+  /** One that comes back with a stream that may have been left out, too: of such a source Spark may read all again. */
   override def returned(settings: Map[String, String], from: StructType): Seq[String] = {
     val there = from.fieldNames.toSet
     rules
@@ -87,9 +87,10 @@ private[examples] final class LabelWords(rules: Seq[LabelRule]) extends SettingW
         !rule.beside.exists(there)
       }
       .map { rule =>
-        s"label '${rule.name}' was left out, and comes back with a stream that no other label has read meanwhile: " +
-          "its events that are in the state would be there twice if Spark reads them again. With another name it " +
-          "is another label, without the events of before"
+        s"label '${rule.name}' was left out, and comes back with a stream that no label has had all the time, as far " +
+          "as is known: its events that are in the state would be there twice if Spark reads them again. With another " +
+          "name it is another label, without the events of before. Streams with names are known: " +
+          "`spark.readStream.name`"
       }
   }
 

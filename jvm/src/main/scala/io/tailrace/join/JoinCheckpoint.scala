@@ -21,6 +21,7 @@ import io.tailrace.state.{RowShapes, StateFileNames, StateLayout}
   * @param schemas  that its rows have had, by their numbers; none in checkpoints of earlier formats
   * @param schema   the number of the newest one
   * @param grown    how `after` of the settings has come to be what it is
+  * @param sources  names of all that the query has had, if it names them
   */
 final case class JoinCheckpoint(
     format: Int,
@@ -28,7 +29,8 @@ final case class JoinCheckpoint(
     layouts: Seq[StateLayout] = Nil,
     schemas: Seq[JoinSchema] = Nil,
     schema: Int = 0,
-    grown: Seq[Growth] = Nil
+    grown: Seq[Growth] = Nil,
+    sources: Seq[String] = Nil
 ) {
 
   /** How rows of all schemas are read. */
@@ -80,7 +82,9 @@ object LaterSetting {
 object JoinCheckpoint {
   private val FirstFormatNumber = 1
   private val OldestFormat = 2
-  private val Format = 4
+  // Without names of sources a file says nothing that the format before can't.
+  private val WithoutSources = 4
+  private val Format = 5
   private val known =
     new FileFormats("the settings of a join", oldest = FirstFormatNumber, newest = FirstFormatNumber)
   private val checked = new CheckedText("tailrace-join", "the settings of a join", OldestFormat, Format)
@@ -129,6 +133,7 @@ object JoinCheckpoint {
 
   /** @param batchId  the batch that is being planned, the first one of this run
     * @param join     as the query has it now
+    * @param sources  names of the query's, if it gives them some
     * @return what the checkpoint is bound to
     * @throws io.tailrace.common.TailraceAnalysisException if the settings are not those of the checkpoint
     */
@@ -136,13 +141,15 @@ object JoinCheckpoint {
       directory: Path,
       conf: Configuration,
       batchId: Long,
-      join: StoredJoin
+      join: StoredJoin,
+      sources: Seq[String]
   ): BoundCheckpoint = {
     val schema = JoinSchema.of(join.columns)
     val (settings, later) = (join.boundSettings, join.settingsAddedLater)
     if (batchId == 0 && !hasState(directory, conf)) {
       val all = settings ++ later.map { case (name, s) => name -> s.named.getOrElse(s.initial) }
-      BoundCheckpoint(write(directory, conf, JoinCheckpoint(Format, all, schemas = Seq(schema))))
+      val first = JoinCheckpoint(Format, all, schemas = Seq(schema), sources = sources.sorted)
+      BoundCheckpoint(write(directory, conf, first))
     } else {
       val written = read(directory, conf, batchId)
       val before = later.flatMap { case (name, s) => s.earlier.map(name -> _) } ++ written.settings
@@ -152,7 +159,7 @@ object JoinCheckpoint {
       val unknown = later.keySet -- before.keySet
       val names =
         (before.keySet ++ now.keySet -- unknown).filter(name => now.contains(name) || !join.mayLack(name))
-      val columns = SchemaChange.of(written, now, schema, join.settingWords)
+      val columns = SchemaChange.of(written, now, schema, join.settingWords, areNamed = sources.nonEmpty)
       val window =
         Growth.change(join, written.grown, before, now, firstFrom(batchId, directory, conf))
       val changed =
@@ -169,7 +176,8 @@ object JoinCheckpoint {
         settings = before.filter { case (name, _) => join.mayLack(name) } ++ now,
         schemas = columns.schemas,
         schema = columns.schema,
-        grown = window.grown
+        grown = window.grown,
+        sources = (written.sources ++ sources).distinct.sorted
       )
       // From now on the checkpoint is bound to them, too.
       BoundCheckpoint(if (bound == written) written else write(directory, conf, bound), columns.told)
@@ -206,8 +214,9 @@ object JoinCheckpoint {
 
   /** Writes the file. @return what it says */
   def write(directory: Path, conf: Configuration, checkpoint: JoinCheckpoint): JoinCheckpoint = {
-    val written = checkpoint.copy(format = Format)
-    val content = checked.encode(Serialization.write(written), directory.getName)
+    val format = if (checkpoint.sources.isEmpty) WithoutSources else Format
+    val written = checkpoint.copy(format = format)
+    val content = checked.encode(Serialization.write(written), directory.getName, format)
     DurableFiles.in(directory, conf).write(file(directory))(_.write(content))
     written
   }
@@ -224,6 +233,10 @@ object JoinCheckpoint {
     if (bytes.headOption.contains('{'.toByte)) json(bytes, path)
     else checked.decode(bytes, path.toString, directory.getName)(Serialization.read[JoinCheckpoint])
   }
+
+  /** The same; none if the operator is no join of ours, or its first batch hasn't been planned. */
+  def find(directory: Path, conf: Configuration, batchId: Long): Option[JoinCheckpoint] =
+    Option.when(DurableFiles.in(directory, conf).exists(file(directory)))(read(directory, conf, batchId))
 
   private def json(bytes: Array[Byte], path: Path): JoinCheckpoint = {
     def corrupt(reason: String, cause: Throwable = null) =

@@ -35,7 +35,7 @@ trait JoinNode extends StreamJoin {
 
   override def onlyAppends: Boolean = true
 
-  override def writeChecks: Seq[WriteCheck] = Seq(TurnAtStart)
+  override def writeChecks: Seq[WriteCheck] = Seq(TurnAtStart, NamedSources)
 
   override def output: Seq[Attribute] = {
     val needed = AttributeSet(leftKeys :+ leftTime)

@@ -23,12 +23,14 @@ private[join] object SchemaChange {
 
   /** @param settings of the query now
     * @param now      the query's columns
+    * @param areNamed whether the query names its sources: then it is known which come back
     */
   def of(
       checkpoint: JoinCheckpoint,
       settings: Map[String, String],
       now: JoinSchema,
-      words: SettingWords
+      words: SettingWords,
+      areNamed: Boolean
   ): SchemaChange = {
     val texts = Set(LeftColumns, RightColumns)
     val areSame = texts.forall(name => checkpoint.settings.get(name) == settings.get(name))
@@ -46,7 +48,7 @@ private[join] object SchemaChange {
       // A query that goes back to earlier columns finds the rows of then as they were.
       val known = schemas.indexOf(now)
       val (all, number) = if (known >= 0) (schemas, known) else (schemas :+ now, schemas.size)
-      val returned = words.returned(checkpoint.settings, last.rightColumns)
+      val returned = if (areNamed) Nil else words.returned(checkpoint.settings, last.rightColumns)
       SchemaChange(all, number, texts, changes.flatMap(_.refused) ++ returned, changes.flatMap(_.told))
     }
   }

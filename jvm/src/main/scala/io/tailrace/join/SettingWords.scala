@@ -22,7 +22,7 @@ private[tailrace] trait SettingWords extends Serializable {
   /** Settings that say nothing if another one has changed. */
   def follow: Map[String, String] = Map.empty
 
-  /** Why right columns can't be there again that the query had once, and lacked meanwhile.
+  /** Why right columns can't be there again that a query without names of sources had once, and lacked meanwhile.
     *
     * @param settings of the checkpoint
     * @param from     the right columns that it had last

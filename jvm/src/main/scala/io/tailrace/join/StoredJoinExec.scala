@@ -120,7 +120,9 @@ final class StoredJoinExec(
         ClusterSettings.thatMovePartitions(sparkContext.getConf).foreach { setting =>
           logWarning(s"TAILRACE_STATE_MOVES: $workName keeps its state on its executors, and $setting")
         }
-      val BoundCheckpoint(found, told) = JoinCheckpoint.bind(directory, hadoopConf, batchId, join)
+      val sources = NamedSources.of(directory.getParent.getParent, hadoopConf, batchId)
+      val BoundCheckpoint(found, told) =
+        JoinCheckpoint.bind(directory, hadoopConf, batchId, join, sources)
       if (told.nonEmpty)
         logWarning(
           s"TAILRACE_STATE_COLUMNS: the columns of $workName have changed. In rows that wait ${told.mkString(", ")}"

@@ -1,15 +1,27 @@
 package org.apache.spark.sql.tailrace
 
-import org.apache.spark.sql.catalyst.streaming.UserProvided
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.streaming.{HasStreamingSourceIdentifyingName, UserProvided}
 import org.apache.spark.sql.internal.SQLConf
 
 /** Names of a query's sources. Where `spark.sql.streaming.queryEvolution.enableSourceEvolution` is on, each needs one: the
   * user has named his own, but can't name ours.
   */
-private[tailrace] object SourceNames {
+object SourceNames {
+
+  /** Whether the user names them. */
+  def areGiven: Boolean = SQLConf.get.enableStreamingSourceEvolution
+
+  /** Those of a query, without those that are just numbers. */
+  def of(plan: LogicalPlan): Seq[String] =
+    if (!areGiven) Nil
+    else
+      plan
+        .collect { case source: HasStreamingSourceIdentifyingName => source.sourceIdentifyingName }
+        .flatMap(_.nameOpt)
 
   /** @param name of letters, digits, ., _ and -; it is a directory of the checkpoint, and stands in the offset log */
-  def named(relation: StreamingRelationV2, name: String): StreamingRelationV2 =
-    if (SQLConf.get.enableStreamingSourceEvolution) relation.copy(sourceIdentifyingName = UserProvided(name))
+  private[tailrace] def named(relation: StreamingRelationV2, name: String): StreamingRelationV2 =
+    if (areGiven) relation.copy(sourceIdentifyingName = UserProvided(name))
     else relation
 }

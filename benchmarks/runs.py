@@ -10,6 +10,10 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _LOG_TAIL = 4000
 _GRACE_SECONDS = 60
@@ -89,12 +93,13 @@ class RunResult:
     versions: dict[str, str]
 
 
-def launch(spec: RunSpec, timeout: float) -> RunResult:
+def launch(spec: RunSpec, timeout: float, more: Mapping[str, str] | None = None) -> RunResult:
     """Runs a spec in a fresh Python process with a fresh JVM.
 
     Args:
         spec: what to run.
         timeout: in seconds.
+        more: environment variables.
 
     Raises:
         RuntimeError: the run failed or took too long; with the end of what it printed.
@@ -104,7 +109,7 @@ def launch(spec: RunSpec, timeout: float) -> RunResult:
     (scratch / "spec.json").write_text(json.dumps(asdict(spec)))
     # Each of these would change a run behind the settings that the report names.
     hidden = {"PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS"}
-    environment = {name: value for name, value in os.environ.items() if name not in hidden}
+    environment = {name: value for name, value in os.environ.items() if name not in hidden} | dict(more or {})
     os.sync()  # what the run before has left to be written is not this one's to pay for
     with (scratch / "log.txt").open("w") as log:
         process = subprocess.Popen(

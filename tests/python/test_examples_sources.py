@@ -138,6 +138,7 @@ def test_a_label_comes_back_with_a_stream_that_has_no_name(spark: SparkSession, 
     streams.run(click="clicks", buy="buys")
     streams.add("buys", (21, 7, 14))
     streams.run(click="clicks", tap="buys")
+    streams.add("clicks", (11, 8, 15))
     with pytest.raises(StreamingQueryException) as caught:
         streams.run(click="clicks", buy="buys")
     assert "label 'buy' was left out, and comes back with a stream that no label has had" in str(caught.value)

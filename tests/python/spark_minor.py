@@ -33,7 +33,12 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if "TAILRACE_SPARK_AGAIN" in os.environ:
         raise pytest.UsageError(f"TAILRACE_SPARK is {minor}, and {find_spec('pyspark')} comes before it.")
-    if minor not in _script("sparks").versions():
+    sparks = _script("sparks")
+    try:
+        minors = sparks.chosen(os.environ)
+    except sparks.SparkError as error:
+        raise pytest.UsageError(str(error)) from error
+    if minors != [minor]:
         raise pytest.UsageError(f"TAILRACE_SPARK is {minor}: tests run on one minor version at a time.")
     capture = config.pluginmanager.getplugin("capturemanager")
     assert capture is not None

@@ -119,7 +119,7 @@ _IS_GONE = [("click", "order", "share"), ("click", "share"), ("click",)]
     [
         ("lazy", _IS_GONE, {"release_every": "batch"}),
         pytest.param("lazy", _COMES_BACK, {}, marks=pytest.mark.long),
-        pytest.param("eager", _COMES_BACK, {"release_every": "15 seconds"}, marks=pytest.mark.campaign),
+        pytest.param("eager", _COMES_BACK, {"release_every": "15 seconds"}, marks=pytest.mark.long),
         pytest.param("eager", _IS_GONE, {}, marks=pytest.mark.long),
         pytest.param("lazy", _COMES_BACK, {"amend_for": "1 minute"}, marks=pytest.mark.long),
     ],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
+import tailrace
 from example_frames import SCHEMA, examples
 from streams import at
 from tailrace import TailraceError
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-_EVOLUTION = {
-    "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",
-    "spark.sql.streaming.offsetLog.formatVersion": "2",
-}
+_EVOLVES = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
+_FORMAT = "spark.sql.streaming.offsetLog.formatVersion"
+_EVOLUTION = {_EVOLVES: "true", _FORMAT: "2"}
+
+pytestmark = pytest.mark.spark(">=4.2", reason="Spark 4.1 gives sources no names")
 
 
 @pytest.fixture
@@ -38,6 +40,7 @@ class _Streams:
 
     def __init__(self, spark: SparkSession, root: Path, *, named: bool = True) -> None:
         self.spark, self.root, self._named, self._files = spark, root, named, 0
+        self.fails = False
 
     def add(self, stream: str, *rows: tuple[int, int, int]) -> None:
         self._files += 1
@@ -56,10 +59,22 @@ class _Streams:
         made = examples(self.frame("served"), release_every="batch")
         for label, stream in labels.items():
             made = made.label(label, self.frame(stream), time="at", after="100 seconds", since=at(0))
-        writer = made.stream().writeStream.option("checkpointLocation", str(self.root / "checkpoint"))
+        return self.write(made.stream())
+
+    def cut_off(self, **labels: str) -> None:
+        """Runs it until its first batch has been planned and read, which then fails."""
+        self.fails = True
+        with pytest.raises(StreamingQueryException, match="cut off"):
+            self.run(**labels)
+        self.fails = False
+
+    def write(self, frame: DataFrame) -> list[dict[str, Any]]:
+        writer = frame.writeStream.option("checkpointLocation", str(self.root / "checkpoint"))
 
         def write(rows: DataFrame, batch: int) -> None:
             found = [row.asDict(recursive=True) for row in rows.collect()]
+            if self.fails:
+                raise ValueError("cut off")
             (self.root / f"{batch}.out").write_text(json.dumps(found, default=str))
 
         writer.trigger(availableNow=True).foreachBatch(write).start().awaitTermination()
@@ -117,6 +132,72 @@ def test_a_label_that_takes_its_first_stream_again_is_refused(evolving: SparkSes
     assert [e["id"] for e in found[1]["click"]] == [10, 11]
 
 
+def test_a_first_batch_with_a_new_stream_that_was_cut_off_runs_again(
+    evolving: SparkSession, tmp_path: Path
+) -> None:
+    streams = _Streams(evolving, tmp_path)
+    streams.add("served", (1, 7, 10))
+    streams.add("clicks", (10, 7, 12))
+    streams.run(click="clicks")
+    streams.add("buys", (20, 7, 13))
+    streams.cut_off(click="clicks", buy="buys")
+    streams.run(click="clicks", buy="buys")
+    _end(streams, "served", "clicks", "buys")
+    found = {row["id"]: row for row in streams.run(click="clicks", buy="buys")}
+    assert [e["id"] for e in found[1]["buy"]] == [20]
+
+
+def test_a_stream_that_comes_when_an_earlier_batch_runs_again_is_known(
+    evolving: SparkSession, tmp_path: Path
+) -> None:
+    streams = _Streams(evolving, tmp_path)
+    streams.add("served", (1, 7, 10))
+    streams.add("clicks", (10, 7, 12))
+    streams.run(click="clicks")
+    streams.add("clicks", (11, 7, 13))
+    streams.cut_off(click="clicks")
+    streams.add("buys", (20, 7, 14))
+    # It begins with the batch of before, which has no offset of the new stream.
+    streams.run(click="clicks", buy="buys")
+    streams.add("clicks", (12, 7, 15))
+    streams.run(click="clicks")
+    assert "source 'buys' was left out, and comes back" in _refused(streams, click="clicks", buy="buys")
+
+
+def test_a_join_whose_stream_comes_back_is_refused(evolving: SparkSession, tmp_path: Path) -> None:
+    streams = _Streams(evolving, tmp_path)
+
+    def run(stream: str) -> None:
+        right = streams.frame(stream).toDF("event", "user", "seen")
+        streams.write(
+            tailrace.join(
+                streams.frame("served"), right, on="user", left_time="at", right_time="seen", after="1 minute"
+            )
+        )
+
+    streams.add("served", (1, 7, 10))
+    streams.add("clicks", (10, 7, 12))
+    run("clicks")
+    streams.add("taps", (11, 7, 13))
+    run("taps")
+    with pytest.raises(TailraceError, match="source 'clicks' was left out, and comes back"):
+        run("clicks")
+
+
+def test_names_that_come_later_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    spark.conf.set(_FORMAT, "2")
+    try:
+        before = _Streams(spark, tmp_path, named=False)
+        before.add("served", (1, 7, 10))
+        before.add("clicks", (10, 7, 12))
+        before.run(click="clicks")
+        spark.conf.set(_EVOLVES, "true")
+        assert "sources have names, and had none" in _refused(_Streams(spark, tmp_path), click="clicks")
+    finally:
+        spark.conf.unset(_FORMAT)
+        spark.conf.unset(_EVOLVES)
+
+
 def test_labels_of_one_stream_take_turns(evolving: SparkSession, tmp_path: Path) -> None:
     streams = _Streams(evolving, tmp_path)
     streams.add("served", (1, 7, 10))
@@ -141,7 +222,7 @@ def test_a_label_comes_back_with_a_stream_that_has_no_name(spark: SparkSession, 
     streams.add("clicks", (11, 8, 15))
     with pytest.raises(StreamingQueryException) as caught:
         streams.run(click="clicks", buy="buys")
-    assert "label 'buy' was left out, and comes back with a stream that no label has had" in str(caught.value)
+    assert "label 'buy' was left out, and comes back. If its stream was left out, too" in str(caught.value)
     _end(streams, "served", "clicks", "buys")
     found = {row["id"]: row for row in streams.run(click="clicks", tap="buys")}
     assert [e["id"] for e in found[1]["click"]] == [10]

@@ -40,7 +40,7 @@ def often_compacted(stream_test: StreamTest) -> Iterator[RuntimeConfig]:
 
 @pytest.mark.parametrize(
     ("kind", "seed"),
-    [("lazy", 1)] + [pytest.param(*case, marks=_CAMPAIGN) for case in (("eager", 2), ("inner", 3))],
+    [("lazy", 1), pytest.param("eager", 2, marks=_CAMPAIGN), pytest.param("inner", 3, marks=_LONG)],
 )
 def test_rows_that_wait_come_out_in_the_newest_shape(
     stream_test: StreamTest, often_compacted: RuntimeConfig, kind: str, seed: int

@@ -49,6 +49,7 @@ def test_an_at_least_once_topic_is_read_once(kafka_broker: KafkaBroker, tmp_path
         assert found[reading] == each, reading
 
 
+@pytest.mark.long
 def test_producers_whose_originals_would_look_like_replays(kafka_broker: KafkaBroker, tmp_path: Path) -> None:
     for topic, partitions in {
         "first": 2,
@@ -94,6 +95,7 @@ def test_producers_whose_originals_would_look_like_replays(kafka_broker: KafkaBr
     }
 
 
+@pytest.mark.long
 def test_the_label_join_from_two_topics_to_parquet(kafka_broker: KafkaBroker, tmp_path: Path) -> None:
     kafka_broker.create_topic("left", 3)
     kafka_broker.create_topic("right", 2)
@@ -135,6 +137,7 @@ def test_a_synced_join_waits_for_a_partition_that_has_sent_nothing(
     assert len(back["rows"]) == 62
 
 
+@pytest.mark.long
 def test_a_synced_join_that_failed_before_its_batch_was_committed_goes_on(
     kafka_broker: KafkaBroker, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.campaign
+pytestmark = pytest.mark.long
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "memory.py"
 QUERIES = ["sync", "label", "replay", "watermark"]

@@ -73,7 +73,7 @@ def test_many_steps_of_sparks_file_sink(spark: SparkSession, tmp_path: Path) -> 
     assert set(what) >= {"offsets", "commits", "state"}
 
 
-@pytest.mark.campaign
+@pytest.mark.long
 def test_a_sink_that_appends_is_found_out(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(
         AssertionError, match=r"(?s)2 rows are too many after a crash at step .* of \d+, create commits/"

@@ -170,7 +170,7 @@ final class ExchangeSuite extends SparkSuite {
       assert(all > 10)
       val random = new Random(all.toLong)
       // The last steps move the files.
-      (Campaign.seeds(short = 3).map(_ => 1 + random.nextInt(all)) ++ Seq(all - 2, all - 1))
+      (Campaign.seeds(short = 1).map(_ => 1 + random.nextInt(all)) ++ Seq(all - 2, all - 1))
         .foreach(steps(_): Unit)
     }
   }

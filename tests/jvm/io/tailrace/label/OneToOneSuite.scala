@@ -86,7 +86,7 @@ final class OneToOneSuite extends SparkSuite {
     }
   }
 
-  Campaign.sizes(2, 6).foreach { case (count, tags) =>
+  Campaign.sizes(1, 6).foreach { case (count, tags) =>
     test(
       s"pairs and counts of a hot key are those of the oracle, whatever the memory: $count seeds",
       tags: _*

@@ -54,7 +54,8 @@ class StreamFaultsSuite extends SparkSuite with CampaignSuite {
     val layout =
       s"checkpoint format $format, runs in ${if (runsInFiles) "files of their own" else "manifests"}"
     val stateFiles = if (runsInFiles) Seq("run$", "manifest$") else Seq("manifest$")
-    test(s"each step of a first batch, a commit and a restart fails once: $layout") {
+    val tags = if ((format == 1) == runsInFiles) Nil else Seq(Campaign.Long)
+    test(s"each step of a first batch, a commit and a restart fails once: $layout", tags: _*) {
       // There must be nothing to purge, or Spark's maintenance thread would get the fault instead of the
       // query.
       withFailingFiles(format, partitions = 1, retain = 1000, runsInFiles) {

@@ -56,7 +56,7 @@ final class RescaleRacesSuite extends RescaleSuite {
       }
       val all = steps(Int.MaxValue)
       val random = new Random(all.toLong)
-      Campaign.seeds(short = 8).foreach(_ => steps(1 + random.nextInt(all)): Unit)
+      Campaign.seeds(short = 4).foreach(_ => steps(1 + random.nextInt(all)): Unit)
     }
   }
 

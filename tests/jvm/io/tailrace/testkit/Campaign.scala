@@ -24,10 +24,13 @@ object Campaign extends Tag("campaign") {
   object Long extends Tag("long")
 }
 
-/** A suite whose tests are all long. */
+/** A suite whose tests are all campaigns, but for those with the tag [[Campaign.Long]]. */
 trait CampaignSuite extends Suite {
   override def tags: Map[String, Set[String]] = {
     val others = super.tags
-    testNames.iterator.map(name => name -> (others.getOrElse(name, Set.empty) + Campaign.name)).toMap
+    testNames.iterator.map { name =>
+      val own = others.getOrElse(name, Set.empty)
+      name -> (if (own(Campaign.Long.name)) own else own + Campaign.name)
+    }.toMap
   }
 }

@@ -50,7 +50,7 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
     found
   }
 
-  def hasCompleted(batch: Long): Boolean = files.exists(new Path(commits, batch.toString))
+  def newestCompleted: Option[Long] = numbersIn(commits).flatMap(_.lastOption)
 
   /** The batches that have begun. The newest may not have completed. */
   def begunBatches: Seq[Long] = numbersIn(offsets).getOrElse(Nil)

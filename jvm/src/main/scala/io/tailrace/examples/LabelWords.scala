@@ -87,10 +87,10 @@ private[examples] final class LabelWords(rules: Seq[LabelRule]) extends SettingW
         !rule.beside.exists(there)
       }
       .map { rule =>
-        s"label '${rule.name}' was left out, and comes back with a stream that no label has had all the time, as far " +
-          "as is known: its events that are in the state would be there twice if Spark reads them again. With another " +
-          "name it is another label, without the events of before. Streams with names are known: " +
-          "`spark.readStream.name`"
+        s"label '${rule.name}' was left out, and comes back. If its stream was left out, too, Spark reads that again, and " +
+          "events in the state would be there twice. With another name it is another label, without the events of " +
+          "before. Which streams were left out is known of a query that has named its sources from its first start " +
+          "on (`spark.readStream.name`)"
       }
   }
 

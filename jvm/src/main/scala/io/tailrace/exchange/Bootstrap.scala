@@ -145,9 +145,11 @@ private[exchange] final class Bootstrap(of: SparkSession, checkpoint: String, se
 
 private[exchange] object Bootstrap {
 
-  /** One batch alone. Runs have files of their own, whose names belong to no version. */
+  /** One batch alone, of sources without names. Runs have files of their own, whose names belong to no version. */
   private val Settings = Map(
     TailraceConf.InlineRunBytes.key -> "0",
-    "spark.sql.streaming.noDataMicroBatches.enabled" -> "false"
+    "spark.sql.streaming.noDataMicroBatches.enabled" -> "false",
+    "spark.sql.streaming.queryEvolution.enableSourceEvolution" -> "false",
+    "spark.sql.streaming.offsetLog.formatVersion" -> "1"
   )
 }

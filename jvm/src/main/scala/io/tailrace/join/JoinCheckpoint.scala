@@ -21,7 +21,7 @@ import io.tailrace.state.{RowShapes, StateFileNames, StateLayout}
   * @param schemas  that its rows have had, by their numbers; none in checkpoints of earlier formats
   * @param schema   the number of the newest one
   * @param grown    how `after` of the settings has come to be what it is
-  * @param sources  names of all that the query has had, if it names them
+  * @param sources  names of all that the query has had, if it has named them from its first batch on
   */
 final case class JoinCheckpoint(
     format: Int,
@@ -148,7 +148,7 @@ object JoinCheckpoint {
     val (settings, later) = (join.boundSettings, join.settingsAddedLater)
     if (batchId == 0 && !hasState(directory, conf)) {
       val all = settings ++ later.map { case (name, s) => name -> s.named.getOrElse(s.initial) }
-      val first = JoinCheckpoint(Format, all, schemas = Seq(schema), sources = sources.sorted)
+      val first = JoinCheckpoint(Format, all, schemas = Seq(schema), sources = sources)
       BoundCheckpoint(write(directory, conf, first))
     } else {
       val written = read(directory, conf, batchId)
@@ -159,7 +159,8 @@ object JoinCheckpoint {
       val unknown = later.keySet -- before.keySet
       val names =
         (before.keySet ++ now.keySet -- unknown).filter(name => now.contains(name) || !join.mayLack(name))
-      val columns = SchemaChange.of(written, now, schema, join.settingWords, areNamed = sources.nonEmpty)
+      val columns =
+        SchemaChange.of(written, now, schema, join.settingWords, areNamed = written.sources.nonEmpty)
       val window =
         Growth.change(join, written.grown, before, now, firstFrom(batchId, directory, conf))
       val changed =
@@ -177,7 +178,8 @@ object JoinCheckpoint {
         schemas = columns.schemas,
         schema = columns.schema,
         grown = window.grown,
-        sources = (written.sources ++ sources).distinct.sorted
+        // A list that doesn't begin with the first batch would lack some.
+        sources = if (written.sources.isEmpty) Nil else (written.sources ++ sources).distinct.sorted
       )
       // From now on the checkpoint is bound to them, too.
       BoundCheckpoint(if (bound == written) written else write(directory, conf, bound), columns.told)

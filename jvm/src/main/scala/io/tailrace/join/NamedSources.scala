@@ -2,7 +2,7 @@ package io.tailrace.join
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.tailrace.{QueryStart, SourceNames}
+import org.apache.spark.sql.tailrace.{QueryStart, SourceNames, SparkSession, StreamingRun}
 
 import io.tailrace.checkpoint.SparkCheckpoint
 import io.tailrace.common.Errors
@@ -20,31 +20,49 @@ import io.tailrace.plan.WriteCheck
   */
 private[tailrace] object NamedSources extends WriteCheck {
 
-  override def apply(start: QueryStart): Unit = for {
-    root <- start.checkpoint
-    now = SourceNames.of(start.plan)
-    if now.nonEmpty
-    spark = new SparkCheckpoint(root, start.hadoopConf)
-    batch <- spark.begunBatches.reverseIterator.find(spark.hasCompleted)
-    last <- spark.begun(batch)
-    id <- spark.operatorIds
-    directory = spark.directory(id)
-    written <- JoinCheckpoint.find(directory, start.hadoopConf, batch)
-  } {
-    val returned = now.intersect(written.sources).diff(last.names).distinct.sorted
-    if (returned.nonEmpty) throw Errors.checkpointIncompatible(directory.toString, returned.map(refusal))
+  override def apply(start: QueryStart): Unit = start.checkpoint.foreach { root =>
+    val now = SourceNames.of(start.plan)
+    if (now.nonEmpty) SparkCheckpoint.readable(root.toString)(check(root, start.hadoopConf, now))
   }
 
-  private def refusal(name: String): String =
-    s"source '$name' was left out, and comes back: Spark reads it from its beginning, and rows of it that are in the " +
-      "state would be there twice. Give it another name, and the offset that it begins from"
+  private def check(root: Path, conf: Configuration, now: Seq[String]): Unit = {
+    val spark = new SparkCheckpoint(root, conf)
+    spark.newestCompleted.foreach { batch =>
+      // A batch that was cut off may be the first one of a source.
+      val known = spark.begunBatches.filter(_ >= batch).flatMap(spark.begun(_)).flatMap(_.names)
+      if (known.exists(isNumber) && now.intersect(known).isEmpty)
+        throw Errors.checkpointIncompatible(root.toString, Seq(Unnamed))
+      for {
+        id <- spark.operatorIds
+        directory = spark.directory(id)
+        written <- JoinCheckpoint.find(directory, conf, batch)
+      } {
+        val returned = now.intersect(written.sources).diff(known).distinct.sorted
+        if (returned.nonEmpty)
+          throw Errors.checkpointIncompatible(directory.toString, returned.map(cameBack))
+      }
+    }
+  }
 
-  /** Names of a query's sources.
+  /** The key of a source without a name, in version 2 of Spark's log. */
+  private def isNumber(name: String): Boolean = name.forall(_.isDigit)
+
+  private def cameBack(name: String): String =
+    s"source '$name' was left out, and comes back: Spark reads it from its beginning, and rows of it that are in the " +
+      "state would be there twice. Give it another name, and an option by which it begins where it was left"
+
+  private val Unnamed = "the query's sources have names, and had none: Spark reads them from their beginning"
+
+  /** Names of the sources of the query that runs in this thread: by its plan, and by the batch that it begins with, which
+    * an earlier start may have begun.
     *
-    * @param root  of its checkpoint
-    * @param batch that has begun
+    * @param root of its checkpoint
+    * @return none if it doesn't name them
     */
-  def of(root: Path, conf: Configuration, batch: Long): Seq[String] =
-    if (SourceNames.areGiven) new SparkCheckpoint(root, conf).begun(batch).fold(Seq.empty[String])(_.names)
-    else Nil
+  def of(session: SparkSession, root: Path, conf: Configuration, batch: Long): Seq[String] =
+    if (!SourceNames.areGiven) Nil
+    else {
+      val begun = new SparkCheckpoint(root, conf).begun(batch).fold(Seq.empty[String])(_.names)
+      (StreamingRun.current(session).sourceNames ++ begun).distinct.sorted
+    }
 }

@@ -23,7 +23,7 @@ private[join] object SchemaChange {
 
   /** @param settings of the query now
     * @param now      the query's columns
-    * @param areNamed whether the query names its sources: then it is known which come back
+    * @param areNamed whether all sources that the query has had are known by name: then it is known which come back
     */
   def of(
       checkpoint: JoinCheckpoint,

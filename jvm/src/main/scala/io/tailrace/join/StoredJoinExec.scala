@@ -120,7 +120,7 @@ final class StoredJoinExec(
         ClusterSettings.thatMovePartitions(sparkContext.getConf).foreach { setting =>
           logWarning(s"TAILRACE_STATE_MOVES: $workName keeps its state on its executors, and $setting")
         }
-      val sources = NamedSources.of(directory.getParent.getParent, hadoopConf, batchId)
+      val sources = NamedSources.of(session, directory.getParent.getParent, hadoopConf, batchId)
       val BoundCheckpoint(found, told) =
         JoinCheckpoint.bind(directory, hadoopConf, batchId, join, sources)
       if (told.nonEmpty)

@@ -190,7 +190,7 @@ private[tailrace] final class Rescale(
     val layouts = Seq(state.before.layout, state.after.layout)
     query.checkAlone()
     val written = JoinCheckpoint.read(directory, conf, version - 1)
-    JoinCheckpoint.write(directory, conf, join.bound.copy(layouts = layouts))
+    JoinCheckpoint.write(directory, conf, written.copy(layouts = layouts))
     // Another one has turned over meanwhile, and needs the directories that it has named.
     if (spark.partitions(begun) != named) {
       if (!isReplaced(state)) JoinCheckpoint.write(directory, conf, written): Unit

@@ -29,6 +29,9 @@ final class StreamingRun private (execution: StreamExecution) {
 
   def sink: Table = execution.sink
 
+  /** Names of its sources, if the user names them. */
+  def sourceNames: Seq[String] = SourceNames.of(execution.analyzedPlan)
+
   /** The query's plan, with its sources. */
   def logicalPlan: LogicalPlan = execution.logicalPlan
 

@@ -3,9 +3,9 @@
     python benchmarks/connect.py --work /tmp/bench
 
 The data are those of the feature-label workload. One JVM runs the classic session, another is a Spark Connect
-server, both with the same settings. They take turns: each round runs the join once in both, and every second
-round begins with the other. The first rounds aren't counted: the JVMs are cold. Prints the table and writes
-it to benchmarks/results/connect.txt.
+server, both with the same settings. They take turns: each round runs the join once in both, and a floor that
+reads and shuffles the same rows by Spark alone. Every second round begins with the other session. The first
+rounds aren't counted: the JVMs are cold. Prints the table and writes it to benchmarks/results/connect.txt.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 
 import report
 from measure import Jvm, Process
-from queries import stream, tailrace_join
+from queries import QUERIES, stream
 from session import local
 from workload import Streams, Workload, prepare
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _BAR = 0.98
 _MODES = ("classic", "connect")
+_ENGINES = ("tailrace", "floor-two-shuffles")
 _SETTINGS = {
     "spark.master": "local[2]",
     "spark.driver.memory": "4g",
@@ -53,14 +54,14 @@ _SETTINGS = {
 
 
 class _Cost(NamedTuple):
-    """From the call of `tailrace.join` to the end of the query: seconds, and CPU seconds of the JVM."""
+    """From the call that makes the frame to the end of the query: seconds, and CPU seconds of the JVM."""
 
     seconds: float
     cpu: float
 
 
 class _Client:
-    """A process that runs the join when it is told to.
+    """A process that runs a query when it is told to.
 
     Args:
         address: of a Spark Connect server; "classic" for a session of its own.
@@ -99,12 +100,12 @@ class _Client:
     ) -> None:
         self._process.communicate()
 
-    def run(self) -> _Cost:
-        """Runs the join once."""
+    def run(self, engine: str) -> _Cost:
+        """Runs it once."""
         assert self._process.stdin is not None  # noqa: S101  both are pipes
         assert self._process.stdout is not None  # noqa: S101
         os.sync()
-        self._process.stdin.write("\n")
+        self._process.stdin.write(f"{engine}\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
@@ -122,12 +123,13 @@ def _serve(address: str, data: str, work: str, server: int) -> None:
     else:
         spark = SparkSession.builder.remote(address).getOrCreate()
     jvm = Process(server) if server else Jvm.of_this_process()
-    for number, _ in enumerate(sys.stdin):
+    for number, line in enumerate(sys.stdin):
         cpu, begin = jvm.cpu_seconds(), time.perf_counter()
         left, right = (
             stream(spark, f"{data}/{side}", "2 minutes", f"{side[0]}_") for side in ("left", "right")
         )
-        writer = tailrace_join(left, right, "30 minutes", 2).writeStream.format("noop")
+        frame = QUERIES[line.strip()](left, right, "30 minutes", 2)
+        writer = frame.writeStream.format("noop")
         writer = writer.option("checkpointLocation", f"{work}/{address.rpartition(':')[2]}-{number}")
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
@@ -137,8 +139,8 @@ def _serve(address: str, data: str, work: str, server: int) -> None:
     spark.stop()
 
 
-def _measure(data: Streams, work: Path, rounds: int, cold: int) -> dict[str, list[_Cost]]:
-    costs: dict[str, list[_Cost]] = {mode: [] for mode in _MODES}
+def _measure(data: Streams, work: Path, rounds: int, cold: int) -> dict[tuple[str, str], list[_Cost]]:
+    costs: dict[tuple[str, str], list[_Cost]] = {(e, mode): [] for e in _ENGINES for mode in _MODES}
     server = ConnectServer(work / "server.log", _SETTINGS)
     try:
         with ExitStack() as stack:
@@ -147,32 +149,39 @@ def _measure(data: Streams, work: Path, rounds: int, cold: int) -> dict[str, lis
                 "connect": stack.enter_context(_Client(server.address, server.pid, data, work)),
             }
             for i in range(cold + rounds):
-                for mode in _MODES[:: 1 if i % 2 == 0 else -1]:
-                    cost = clients[mode].run()
-                    print(f"round {i + 1}, {mode}: {cost.seconds:.2f} s, CPU {cost.cpu:.2f} s", flush=True)
+                for engine, mode in list(costs)[:: 1 if i % 2 == 0 else -1]:
+                    cost = clients[mode].run(engine)
+                    took = f"{cost.seconds:.2f} s, CPU {cost.cpu:.2f} s"
+                    print(f"round {i + 1}, {engine}, {mode}: {took}", flush=True)
                     if i >= cold:
-                        costs[mode].append(cost)
+                        costs[engine, mode].append(cost)
     finally:
         server.stop()
     return costs
 
 
-def _lines(costs: dict[str, list[_Cost]], rows: int, parameters: str) -> tuple[list[str], float]:
+def _lines(costs: dict[tuple[str, str], list[_Cost]], rows: int, parameters: str) -> tuple[list[str], float]:
     lines = [
         *report.heading(parameters),
         "",
-        f"{'':8} {'rows/s':>9} {'CPU us/row':>10}  seconds, CPU seconds",
+        f"{'':27} {'rows/s':>9} {'CPU us/row':>10}  seconds, CPU seconds",
     ]
-    for mode, of in costs.items():
+    for (engine, mode), of in costs.items():
         seconds, cpu = median(one.seconds for one in of), median(one.cpu for one in of)
         each = "; ".join(f"{one.seconds:.2f}, {one.cpu:.2f}" for one in of)
-        lines.append(f"{mode:8} {rows / seconds:9,.0f} {cpu / rows * 1e6:10.2f}  {each}")
-    pairs = list(zip(costs["classic"], costs["connect"], strict=True))
-    ratio = median(classic.seconds / connect.seconds for classic, connect in pairs)
-    cpu = median(classic.cpu / connect.cpu for classic, connect in pairs)
-    lines += ["", f"Connect's rate as a multiple of classic's, median of rounds: {ratio:.3f} (bar {_BAR})"]
-    lines += [f"rows for a second of CPU time, likewise: {cpu:.3f}"]
-    return lines, ratio
+        lines.append(f"{engine:18} {mode:8} {rows / seconds:9,.0f} {cpu / rows * 1e6:10.2f}  {each}")
+    lines += [
+        "",
+        f"{'over Connect, as a multiple of classic, median of rounds':58} {'rate':>6} {'by CPU':>7}",
+    ]
+    rates = {}
+    for engine in _ENGINES:
+        pairs = list(zip(costs[engine, "classic"], costs[engine, "connect"], strict=True))
+        rates[engine] = median(classic.seconds / connect.seconds for classic, connect in pairs)
+        cpu = median(classic.cpu / connect.cpu for classic, connect in pairs)
+        bar = f"   bar {_BAR}" if engine == _ENGINES[0] else ""
+        lines.append(f"{engine:58} {rates[engine]:6.3f} {cpu:7.3f}{bar}")
+    return lines, rates[_ENGINES[0]]
 
 
 def main() -> int:

@@ -131,7 +131,8 @@ def spark() -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if modes.CONNECT:
         with tempfile.TemporaryDirectory() as logs:
-            server = ConnectServer(Path(logs, "server.log"), {**SETTINGS, "spark.driver.memory": "2g"})
+            settings = {**SETTINGS, **local_spark.INTERPRETED, "spark.driver.memory": "2g"}
+            server = ConnectServer(Path(logs, "server.log"), settings)
             try:
                 # As a user says it once for all programs: README's find the session by it, too.
                 os.environ["SPARK_REMOTE"] = server.address
@@ -141,7 +142,7 @@ def spark() -> Iterator[SparkSession]:
             finally:
                 server.stop()
     else:
-        session = local_spark.start("2g")
+        session = local_spark.start("2g", local_spark.INTERPRETED)
         yield session
         session.stop()
 

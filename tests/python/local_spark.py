@@ -12,6 +12,10 @@ from tailrace.testing.plugin import SETTINGS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# Of a session that many tests share: to compile code for each of their queries was a third of their time.
+# What is generated runs in the processes that tests start.
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
 
 def start(memory: str, more: Mapping[str, str] | None = None) -> SparkSession:
     """Starts it in this process.

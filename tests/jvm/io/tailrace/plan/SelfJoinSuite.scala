@@ -73,9 +73,7 @@ class SelfJoinSuite extends SparkSuite {
 
   private val quick = Seq(
     "spark.sql.shuffle.partitions" -> 1,
-    "spark.sql.adaptive.enabled" -> false,
-    "spark.sql.codegen.wholeStage" -> false,
-    "spark.sql.codegen.factoryMode" -> "NO_CODEGEN"
+    "spark.sql.adaptive.enabled" -> false
   )
 
   operators.foreach { case (name, operator) =>

@@ -78,11 +78,7 @@ class ShapePropertySuite extends SparkSuite with CampaignSuite {
   }
 
   test("streams of random shapes give the rows of batch DataFrames, and free their state") {
-    withConf(
-      "spark.sql.shuffle.partitions" -> 1,
-      "spark.sql.codegen.wholeStage" -> false,
-      "spark.sql.codegen.factoryMode" -> "NO_CODEGEN"
-    ) {
+    withConf("spark.sql.shuffle.partitions" -> 1) {
       (first until first + count).foreach { seed =>
         val begun = System.nanoTime
         if (count > 10) println(s"SHAPE $seed ${Shape.random(seed)}")

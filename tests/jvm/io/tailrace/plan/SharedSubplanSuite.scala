@@ -42,11 +42,7 @@ class SharedSubplanSuite extends SparkSuite {
 
   /** Runs a query on streams, to their end, and on batch DataFrames of the same rows. */
   private def checkStream(query: (DataFrame, DataFrame) => DataFrame): Unit =
-    withConf(
-      "spark.sql.shuffle.partitions" -> 1,
-      "spark.sql.codegen.wholeStage" -> false,
-      "spark.sql.codegen.factoryMode" -> "NO_CODEGEN"
-    )(withDirectory(check(_, query)))
+    withConf("spark.sql.shuffle.partitions" -> 1)(withDirectory(check(_, query)))
 
   private def check(d: java.io.File, query: (DataFrame, DataFrame) => DataFrame): Unit = {
     import spark.implicits._

@@ -136,7 +136,11 @@ final class RowsOfHostsSuite extends HostsWatermarkSuite {
       Logged(null, null, 5)
     )
     val found = Seq(true, false).map { generated =>
-      withConf("spark.sql.codegen.wholeStage" -> generated)(withDirectory { directory =>
+      val settings = Seq(
+        "spark.sql.codegen.wholeStage" -> generated,
+        "spark.sql.codegen.factoryMode" -> (if (generated) "CODEGEN_ONLY" else "NO_CODEGEN")
+      )
+      withConf(settings: _*)(withDirectory { directory =>
         val stream = new LoggedStream(spark, directory)(in =>
           watermark(options)(in.head).filter("id < 9000 OR id % 2 = 0").select("id", "_mark")
         ).start()

@@ -53,7 +53,10 @@ def test_the_command_for_people(run_python: RunPython, checkpoint: Path) -> None
         ("left", "key=8", "2026-01-01T12:00:05Z", "2026-01-01T12:00:35Z", ["0"]),
         ("left", "null", "2026-01-01T12:00:06Z", "2026-01-01T12:00:36Z", []),
     ]
-    assert [row[3] for row in rows] == ["batch 1 (2026-01-01T12:00:00Z)"] * 3
+    # The rows may be there before the query looks for the first time, or after.
+    batches = {row[3] for row in rows}
+    assert len(batches) == 1
+    assert batches <= {f"batch {number} (2026-01-01T12:00:00Z)" for number in (0, 1)}
 
 
 @pytest.mark.campaign
@@ -65,7 +68,8 @@ def test_the_command_for_machines(run_python: RunPython, checkpoint: Path) -> No
     assert found["key"] == "key=7"
     assert operator["more"] == 1
     (row,) = operator["rows"]
-    assert (row["side"], row["key"], row["matches"], row["since"]["batch"]) == ("left", {"key": "7"}, 1, 1)
+    assert (row["side"], row["key"], row["matches"]) == ("left", {"key": "7"}, 1)
+    assert row["since"]["batch"] in (0, 1)
 
 
 def test_more_rows_of_a_key_than_are_shown(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:

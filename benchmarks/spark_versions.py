@@ -20,7 +20,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 import report
-from runs import RunResult, RunSpec, launch
+from turns import run_alone
 from workload import Streams, Workload, prepare
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "python"))
@@ -30,6 +30,8 @@ from spark_minor import search_path
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from runs import RunResult
+
 _MINORS = ("4.1", "4.2", "4.3")
 _TO = "4.2"
 _BAR = 0.95
@@ -37,20 +39,7 @@ _ENGINES = ("tailrace", "floor")
 
 
 def _run(engine: str, minor: str, streams: Streams, work: Path) -> RunResult:
-    with tempfile.TemporaryDirectory(prefix=f"{engine}-", dir=work) as scratch:
-        spec = RunSpec(
-            engine=engine,
-            data=str(streams.path),
-            rows=streams.rows,
-            window="30 minutes",
-            delay="2 minutes",
-            master="local[2]",
-            partitions=2,
-            memory="4g",
-            conf={},
-            scratch=f"{scratch}/run",
-        )
-        result = launch(spec, timeout=1800, more={"PYTHONPATH": search_path(minor)})
+    result = run_alone(engine, streams, "30 minutes", work, {"PYTHONPATH": search_path(minor)})
     if not result.versions["spark"].startswith(f"{minor}."):
         raise RuntimeError(f"Spark {result.versions['spark']} ran, and not {minor}")
     return replace(result, engine=f"{engine} on {minor}")

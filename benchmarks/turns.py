@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from runs import RunResult, RunSpec, launch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from workload import Streams
 
@@ -27,12 +27,23 @@ def in_turn(engines: Sequence[str], streams: Streams, window: str, times: int, w
     runs = []
     for i in range(times):
         for engine in engines[:: 1 if i % 2 == 0 else -1]:
-            runs.append(_run(engine, streams, window, work))
+            runs.append(run_alone(engine, streams, window, work))
             print(f"run {i + 1} of {engine}: {runs[-1].seconds:.1f} s", flush=True)
     return runs
 
 
-def _run(engine: str, streams: Streams, window: str, work: Path) -> RunResult:
+def run_alone(
+    engine: str, streams: Streams, window: str, work: Path, more: Mapping[str, str] | None = None
+) -> RunResult:
+    """Runs an engine once, in a fresh JVM.
+
+    Args:
+        engine: a key of `queries.QUERIES`.
+        streams: the data.
+        window: of the join, as Spark reads durations.
+        work: a directory for what the run leaves until it has ended.
+        more: environment variables.
+    """
     with tempfile.TemporaryDirectory(prefix=f"{engine}-", dir=work) as scratch:
         spec = RunSpec(
             engine=engine,
@@ -46,4 +57,4 @@ def _run(engine: str, streams: Streams, window: str, work: Path) -> RunResult:
             conf={},
             scratch=str(Path(scratch) / "run"),
         )
-        return launch(spec, timeout=3600)
+        return launch(spec, timeout=3600, more=more)

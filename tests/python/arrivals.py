@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _BEGIN = 1_600_000_000
-_HELD = "held"
 
 
 def arrive(folder: Path, number: int, table: pa.Table) -> None:
@@ -27,17 +26,17 @@ def arrive(folder: Path, number: int, table: pa.Table) -> None:
     hidden.rename(folder / f"{number:06d}.parquet")
 
 
-def hold(root: Path, side: str, number: int, table: pa.Table) -> None:
-    """Writes a file of that side that only arrives at `let_in`.
+def held(root: Path) -> Path:
+    """Where a file is, by side, that only arrives at `let_in`.
 
     It moves the watermark past all rows before it. They come out in the micro-batch after that of the file,
     which has no data. Spark begins with none such after a restart: a process that is killed between the two
     would leave them in the state.
     """
-    arrive(root / _HELD / side, number, table)
+    return root / "held"
 
 
 def let_in(root: Path) -> None:
     """Lets the files arrive that are held back."""
-    for path in sorted((root / _HELD).glob("*/*.parquet")):
+    for path in sorted(held(root).glob("*/*.parquet")):
         path.rename(root / path.parent.name / path.name)

@@ -12,8 +12,8 @@ from tailrace.testing.plugin import SETTINGS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Of a session that many tests share: to compile code for each of their queries was a third of their time.
-# What is generated runs in the processes that tests start.
+# Of a session that many tests share: to compile code for each query was a third of the tests' time. Generated
+# code runs in the processes that tests start.
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 

@@ -81,6 +81,14 @@ class _Streams:
         return [row for file in self.root.glob("*.out") for row in json.loads(file.read_text())]
 
 
+def _begun(spark: SparkSession, root: Path, *, named: bool = True) -> _Streams:
+    """With an impression and a click that belongs to it."""
+    streams = _Streams(spark, root, named=named)
+    streams.add("served", (1, 7, 10))
+    streams.add("clicks", (10, 7, 12))
+    return streams
+
+
 def _refused(streams: _Streams, **labels: str) -> str:
     with pytest.raises(TailraceError) as caught:
         streams.run(**labels)
@@ -95,9 +103,7 @@ def _end(streams: _Streams, *names: str) -> None:
 
 
 def test_a_label_that_comes_back_with_its_stream_is_refused(evolving: SparkSession, tmp_path: Path) -> None:
-    streams = _Streams(evolving, tmp_path)
-    streams.add("served", (1, 7, 10))
-    streams.add("clicks", (10, 7, 12))
+    streams = _begun(evolving, tmp_path)
     streams.add("buys", (20, 7, 13))
     streams.run(click="clicks", buy="buys")
     streams.add("served", (2, 8, 20))
@@ -120,9 +126,7 @@ def test_a_label_that_comes_back_with_its_stream_is_refused(evolving: SparkSessi
 
 
 def test_a_label_that_takes_its_first_stream_again_is_refused(evolving: SparkSession, tmp_path: Path) -> None:
-    streams = _Streams(evolving, tmp_path)
-    streams.add("served", (1, 7, 10))
-    streams.add("clicks", (10, 7, 12))
+    streams = _begun(evolving, tmp_path)
     streams.run(click="clicks")
     streams.add("taps", (11, 7, 13))
     streams.run(click="taps")
@@ -135,9 +139,7 @@ def test_a_label_that_takes_its_first_stream_again_is_refused(evolving: SparkSes
 def test_a_first_batch_with_a_new_stream_that_was_cut_off_runs_again(
     evolving: SparkSession, tmp_path: Path
 ) -> None:
-    streams = _Streams(evolving, tmp_path)
-    streams.add("served", (1, 7, 10))
-    streams.add("clicks", (10, 7, 12))
+    streams = _begun(evolving, tmp_path)
     streams.run(click="clicks")
     streams.add("buys", (20, 7, 13))
     streams.cut_off(click="clicks", buy="buys")
@@ -150,9 +152,7 @@ def test_a_first_batch_with_a_new_stream_that_was_cut_off_runs_again(
 def test_a_stream_that_comes_when_an_earlier_batch_runs_again_is_known(
     evolving: SparkSession, tmp_path: Path
 ) -> None:
-    streams = _Streams(evolving, tmp_path)
-    streams.add("served", (1, 7, 10))
-    streams.add("clicks", (10, 7, 12))
+    streams = _begun(evolving, tmp_path)
     streams.run(click="clicks")
     streams.add("clicks", (11, 7, 13))
     streams.cut_off(click="clicks")
@@ -165,7 +165,7 @@ def test_a_stream_that_comes_when_an_earlier_batch_runs_again_is_known(
 
 
 def test_a_join_whose_stream_comes_back_is_refused(evolving: SparkSession, tmp_path: Path) -> None:
-    streams = _Streams(evolving, tmp_path)
+    streams = _begun(evolving, tmp_path)
 
     def run(stream: str) -> None:
         right = streams.frame(stream).toDF("event", "user", "seen")
@@ -175,8 +175,6 @@ def test_a_join_whose_stream_comes_back_is_refused(evolving: SparkSession, tmp_p
             )
         )
 
-    streams.add("served", (1, 7, 10))
-    streams.add("clicks", (10, 7, 12))
     run("clicks")
     streams.add("taps", (11, 7, 13))
     run("taps")
@@ -187,9 +185,7 @@ def test_a_join_whose_stream_comes_back_is_refused(evolving: SparkSession, tmp_p
 def test_names_that_come_later_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     spark.conf.set(_FORMAT, "2")
     try:
-        before = _Streams(spark, tmp_path, named=False)
-        before.add("served", (1, 7, 10))
-        before.add("clicks", (10, 7, 12))
+        before = _begun(spark, tmp_path, named=False)
         before.run(click="clicks")
         spark.conf.set(_EVOLVES, "true")
         assert "sources have names, and had none" in _refused(_Streams(spark, tmp_path), click="clicks")
@@ -212,9 +208,7 @@ def test_labels_of_one_stream_take_turns(evolving: SparkSession, tmp_path: Path)
 
 
 def test_a_label_comes_back_with_a_stream_that_has_no_name(spark: SparkSession, tmp_path: Path) -> None:
-    streams = _Streams(spark, tmp_path, named=False)
-    streams.add("served", (1, 7, 10))
-    streams.add("clicks", (10, 7, 12))
+    streams = _begun(spark, tmp_path, named=False)
     streams.add("buys", (20, 7, 13))
     streams.run(click="clicks", buy="buys")
     streams.add("buys", (21, 7, 14))

@@ -77,12 +77,11 @@ def test_the_state_of_a_join_with_a_map(stream_test: StreamTest) -> None:
 @pytest.fixture
 def compiled(spark: SparkSession) -> Iterator[None]:
     """With generated code, as users have it."""
-    before = {name: spark.conf.get(name) for name in local_spark.INTERPRETED}
     spark.conf.set("spark.sql.codegen.wholeStage", "true")
     spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
     yield
-    for name, value in before.items():
-        spark.conf.set(name, str(value))
+    for name, value in local_spark.INTERPRETED.items():
+        spark.conf.set(name, value)
 
 
 # Spark's reader of a join's state fails where it is interpreted.

@@ -48,7 +48,7 @@ def run_to_the_end(
 ) -> None:
     """Kills `worker ROOT` at random moments after its READY, `kills` times; the last one says DONE.
 
-    Files that `arrivals.hold` keeps back arrive before the last one's query starts.
+    Files that are `arrivals.held` arrive before the last one's query starts.
 
     Its checkpoint is at `place`. After each kill, before the next start, `after_kill` looks at what is there.
     Where the place has a cluster, the process stays, and executors are lost in its place.

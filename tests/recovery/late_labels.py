@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from killing import committed_files
 
-from arrivals import arrive, hold, let_in
+from arrivals import arrive, held, let_in
 from streams import NOON, Row, arrow
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def make(root: Path, slices: int, rng: random.Random) -> dict[str, list[list[Row
         for i, rows in enumerate(all_slices):
             arrive(root / side, i, arrow(rows))
         all_slices.append([Row(10**6, 99, slices * 20 + 1000)])
-        hold(root, side, slices, arrow(all_slices[-1]))
+        arrive(held(root) / side, slices, arrow(all_slices[-1]))
     return written
 
 

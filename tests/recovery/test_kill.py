@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from killing import LOCAL, SEED, committed_files, kill_count, run_to_the_end
 
-from arrivals import arrive, hold
+from arrivals import arrive, held
 from join_oracle import Oracle
 from streams import SCHEMA, Row, arrow
 
@@ -40,12 +40,8 @@ def _make(root: Path, slices: int, rng: random.Random) -> dict[int, list[int]]:
                 number += 1
                 # At most 9 seconds late, with a delay of 10: no row is behind the watermark.
                 rows.append(Row(number, rng.randrange(12), i * 20 + rng.randrange(20) - rng.randrange(10)))
-            if i < slices:
-                sides[side] = rows
-                arrive(root / side, i, arrow(rows))
-            else:
-                sides[side] = [Row(10**6, 99, i * 20 + 1000)]
-                hold(root, side, i, arrow(sides[side]))
+            sides[side] = rows if i < slices else [Row(10**6, 99, i * 20 + 1000)]
+            arrive((root if i < slices else held(root)) / side, i, arrow(sides[side]))
         groups, _ = oracle.step(sides["left"], sides["right"])
         expected.update(groups)
     assert not oracle.late

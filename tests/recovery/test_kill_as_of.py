@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from killing import LOCAL, SEED, committed_files, kill_count, run_to_the_end
 
-from arrivals import arrive, hold
+from arrivals import arrive, held
 from as_of_oracle import AsOfOracle, looked
 from streams import Row, arrow
 
@@ -41,12 +41,8 @@ def _make(root: Path, slices: int, rng: random.Random) -> dict[int, int | None]:
                 # Of 60 keys some aren't updated for long. At most 9 seconds late, with a delay of 10.
                 second = i * 20 + rng.randrange(20) - rng.randrange(10)
                 rows.append(Row(number, rng.randrange(60), second))
-            if i < slices:
-                sides[side] = rows
-                arrive(root / side, i, arrow(rows))
-            else:
-                sides[side] = [Row(10**6, 99, i * 20 + 1000)]
-                hold(root, side, i, arrow(sides[side]))
+            sides[side] = rows if i < slices else [Row(10**6, 99, i * 20 + 1000)]
+            arrive((root if i < slices else held(root)) / side, i, arrow(sides[side]))
         expected.update(oracle.step(sides["left"], sides["right"]))
     assert not oracle.late
     return expected

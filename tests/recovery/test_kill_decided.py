@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from killing import LOCAL, SEED, committed_files, kill_count, run_to_the_end
 
-from arrivals import arrive, hold
+from arrivals import arrive, held
 from join_oracle import Oracle
 from streams import Row, arrow
 
@@ -35,12 +35,8 @@ def _make(root: Path, slices: int, rng: random.Random, key: Callable[[int], int]
             for n in range(i * _PER_SLICE, (i + 1) * _PER_SLICE):
                 second = i * 20 + rng.randrange(20) - rng.randrange(10)
                 rows.append(Row(2 * n + number, key(n), second))
-            if i < slices:
-                sides[side] = rows
-                arrive(root / side, i, arrow(rows))
-            else:
-                sides[side] = [Row(10**6, 10**6, i * 20 + 1000)]
-                hold(root, side, i, arrow(sides[side]))
+            sides[side] = rows if i < slices else [Row(10**6, 10**6, i * 20 + 1000)]
+            arrive((root if i < slices else held(root)) / side, i, arrow(sides[side]))
         oracle.step(sides["left"], sides["right"])
     assert not oracle.late
     return oracle

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from killing import LOCAL, SEED, committed_files, kill_count, run_to_the_end
 
-from arrivals import arrive, hold
+from arrivals import arrive, held
 from as_of_oracle import AsOfOracle
 from examples_oracle import WHOLE, Event, Impression, LabelOracle
 from streams import Row, arrow
@@ -57,7 +57,7 @@ def _make(root: Path, slices: int, rng: random.Random) -> dict[str, list[Row]]:
                     rows.append(row)
             written[side] += rows
             arrive(root / side, i, arrow(rows))
-        hold(root, side, slices, arrow([Row(10**6, 99, slices * 20 + 1000)]))
+        arrive(held(root) / side, slices, arrow([Row(10**6, 99, slices * 20 + 1000)]))
     return written
 
 

@@ -77,8 +77,8 @@ object SparkSuite {
     .config("spark.sql.shuffle.partitions", "2")
     .config("spark.sql.session.timeZone", "UTC")
     .config("spark.ui.enabled", "false")
-    // To compile code for each query was a third of their time. What is generated runs in suites that ask for it, and in
-    // the campaigns' processes.
+    // To compile code for each query was a third of the suites' time. Generated code runs in the suites that ask for it, and
+    // in the processes that campaigns start.
     .config("spark.sql.codegen.wholeStage", "false")
     .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     .config("spark.sql.warehouse.dir", Files.createTempDirectory("tailrace-warehouse-").toString)

@@ -59,10 +59,9 @@ private[tailrace] object NamedSources extends WriteCheck {
     * @param root of its checkpoint
     * @return none if it doesn't name them
     */
-  def of(session: SparkSession, root: Path, conf: Configuration, batch: Long): Seq[String] =
-    if (!SourceNames.areGiven) Nil
-    else {
-      val begun = new SparkCheckpoint(root, conf).begun(batch).fold(Seq.empty[String])(_.names)
-      (StreamingRun.current(session).sourceNames ++ begun).distinct.sorted
-    }
+  def of(session: SparkSession, root: Path, conf: Configuration, batch: Long): Seq[String] = {
+    val ofPlan = StreamingRun.current(session).sourceNames
+    val begun = if (ofPlan.isEmpty) None else new SparkCheckpoint(root, conf).begun(batch)
+    (ofPlan ++ begun.toSeq.flatMap(_.names)).distinct.sorted
+  }
 }

@@ -4,8 +4,6 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 
 /** Names of a query's sources, which this minor version of Spark doesn't have. */
 object SourceNames {
-  def areGiven: Boolean = false
-
   def of(plan: LogicalPlan): Seq[String] = {
     require(plan.isStreaming)
     Nil

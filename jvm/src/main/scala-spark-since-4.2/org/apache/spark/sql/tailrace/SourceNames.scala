@@ -9,10 +9,9 @@ import org.apache.spark.sql.internal.SQLConf
   */
 object SourceNames {
 
-  /** Whether the user names them. */
-  def areGiven: Boolean = SQLConf.get.enableStreamingSourceEvolution
+  private def areGiven: Boolean = SQLConf.get.enableStreamingSourceEvolution
 
-  /** Those of a query, without those that are just numbers. */
+  /** Those of a query; none if its user doesn't name them. */
   def of(plan: LogicalPlan): Seq[String] =
     if (!areGiven) Nil
     else

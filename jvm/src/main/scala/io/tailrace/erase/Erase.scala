@@ -161,14 +161,13 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
     checkCompleted()
     targets.foreach { target =>
       query.checkAlone()
-      val layouts = Seq(target.state.after.layout, target.state.before.layout)
-      JoinCheckpoint.write(target.directory, conf, target.stored.bound.copy(layouts = layouts))
+      layOut(target, Seq(target.state.after.layout, target.state.before.layout))
     }
     // A batch that was cut off has run again elsewhere, with the files of before.
     try checkCompleted()
     catch {
       case e: Throwable =>
-        targets.foreach(target => JoinCheckpoint.write(target.directory, conf, target.stored.bound))
+        targets.foreach(target => layOut(target, target.stored.bound.layouts))
         throw e
     }
   }
@@ -181,8 +180,11 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
     FormerLayouts.deleteFiles(target.directory, conf, layout)
     val left = FormerLayouts.filesOf(target.directory, conf, layout)
     if (left.nonEmpty) throw EraseErrors.remains(target.directory.toString, left)
-    JoinCheckpoint.write(target.directory, conf, target.stored.bound.copy(layouts = Seq(layout))): Unit
+    layOut(target, Seq(layout))
   }
+
+  private def layOut(target: ErasedJoin, layouts: Seq[StateLayout]): Unit =
+    JoinCheckpoint.layOut(target.directory, conf, version, layouts): Unit
 
   private def report(
       results: Seq[(ErasedJoin, Seq[SplitResult])],

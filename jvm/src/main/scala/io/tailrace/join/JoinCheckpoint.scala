@@ -223,6 +223,23 @@ object JoinCheckpoint {
     written
   }
 
+  /** Says where the state is from now on. All else stays as the file has it by now: a query may have been started
+    * since a command has read it, and may have noted its sources or columns.
+    *
+    * @param version the newest one of the state
+    * @return what the file has said before
+    */
+  def layOut(
+      directory: Path,
+      conf: Configuration,
+      version: Long,
+      layouts: Seq[StateLayout]
+  ): JoinCheckpoint = {
+    val written = read(directory, conf, version - 1)
+    write(directory, conf, written.copy(layouts = layouts))
+    written
+  }
+
   /** The content of format 1, which has no checksum. It is still read. */
   private final case class FirstFormat(format: Int, settings: Map[String, String])
 

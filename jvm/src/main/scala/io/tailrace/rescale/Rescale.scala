@@ -189,11 +189,10 @@ private[tailrace] final class Rescale(
     val directory = spark.directory(join.operator)
     val layouts = Seq(state.before.layout, state.after.layout)
     query.checkAlone()
-    val written = JoinCheckpoint.read(directory, conf, version - 1)
-    JoinCheckpoint.write(directory, conf, written.copy(layouts = layouts))
+    val before = JoinCheckpoint.layOut(directory, conf, version, layouts).layouts
     // Another one has turned over meanwhile, and needs the directories that it has named.
     if (spark.partitions(begun) != named) {
-      if (!isReplaced(state)) JoinCheckpoint.write(directory, conf, written): Unit
+      if (!isReplaced(state)) JoinCheckpoint.layOut(directory, conf, version, before): Unit
       throw RescaleErrors.inUse(checkpoint)
     }
   }

@@ -37,12 +37,14 @@ private[connect] object ConnectCall {
     val arguments = Seq.newBuilder[AnyRef]
     foreachField(bytes) {
       case (1, in) => method = in.readStringRequireUtf8()
-      case (2, in) => arguments += value(in.readBytes(), planner)
+      case (2, in) => arguments += value(in.readBytes(), planner, depth = 0)
     }
     ConnectCall(method, arguments.result())
   }
 
-  private def value(bytes: ByteString, planner: SparkConnectPlanner): AnyRef = {
+  /** @param depth in how many lists it is */
+  private def value(bytes: ByteString, planner: SparkConnectPlanner, depth: Int): AnyRef = {
+    if (depth > MostNested) throw ConnectErrors.callUnknown(s"more than $MostNested lists in each other")
     var found: AnyRef = null
     foreachField(bytes) {
       case (1, in) =>
@@ -53,19 +55,22 @@ private[connect] object ConnectCall {
       case (4, in) => found = Relation.parseFrom(input(in.readBytes()))
       case (5, in) =>
         found = SparkPlans.column(planner.transformExpression(Expression.parseFrom(input(in.readBytes()))))
-      case (6, in) => found = new ArrayList(values(in.readBytes(), planner).asJava)
+      case (6, in) => found = new ArrayList(values(in.readBytes(), planner, depth).asJava)
       case (7, in) =>
         val map = new LinkedHashMap[AnyRef, AnyRef]
-        values(in.readBytes(), planner).grouped(2).foreach(pair => map.put(pair.head, pair.last))
+        values(in.readBytes(), planner, depth).grouped(2).foreach {
+          case Seq(key, value) => map.put(key, value)
+          case _ => throw ConnectErrors.callUnknown("a map with a key that has no value")
+        }
         found = map
       case (8, in) => found = Long.box(in.readInt64())
     }
     found
   }
 
-  private def values(bytes: ByteString, planner: SparkConnectPlanner): Seq[AnyRef] = {
+  private def values(bytes: ByteString, planner: SparkConnectPlanner, depth: Int): Seq[AnyRef] = {
     val items = Seq.newBuilder[AnyRef]
-    foreachField(bytes) { case (1, in) => items += value(in.readBytes(), planner) }
+    foreachField(bytes) { case (1, in) => items += value(in.readBytes(), planner, depth + 1) }
     items.result()
   }
 
@@ -76,6 +81,8 @@ private[connect] object ConnectCall {
     in
   }
 
+  /** No call of Python's has more than three. Far more would overflow the stack. */
+  private val MostNested = 16
   private val LevelsKey = "spark.connect.grpc.marshallerRecursionLimit"
   private val MostLevels = 1024
 

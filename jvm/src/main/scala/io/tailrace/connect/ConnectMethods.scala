@@ -1,5 +1,6 @@
 package io.tailrace.connect
 
+import java.lang.invoke.MethodType
 import java.lang.reflect.{InvocationTargetException, Method}
 
 import org.apache.spark.sql.Dataset
@@ -32,11 +33,23 @@ private[connect] object ConnectMethods {
   def invoke(of: AnyRef, method: Method, arguments: Seq[AnyRef]): AnyRef = {
     if (arguments.size != method.getParameterCount)
       throw ConnectErrors.callUnknown(s"${method.getName} with ${arguments.size} arguments")
-    val fitting = arguments.zip(method.getParameterTypes).map {
-      case (number: java.lang.Long, kind) if kind == classOf[Int] => Int.box(Math.toIntExact(number))
-      case (other, _) => other
+    val fitting = arguments.zip(method.getParameterTypes).zipWithIndex.map { case ((argument, kind), i) =>
+      fitted(argument, kind).getOrElse {
+        val found = if (argument == null) "null" else argument.getClass.getSimpleName
+        throw ConnectErrors.callUnknown(
+          s"${method.getName} with $found as argument ${i + 1}, which is ${kind.getSimpleName}"
+        )
+      }
     }
     try method.invoke(of, fitting: _*)
     catch { case e: InvocationTargetException => throw e.getCause }
+  }
+
+  /** An argument as a method takes it; none if it can't. A client of another version sends such ones. */
+  private def fitted(argument: AnyRef, kind: Class[_]): Option[AnyRef] = argument match {
+    case null => Option.when(!kind.isPrimitive)(null)
+    case number: java.lang.Long if kind == classOf[Int] =>
+      Option.when(number.toLong.isValidInt)(Int.box(number.intValue))
+    case other => Option.when(MethodType.methodType(kind).wrap.returnType.isInstance(other))(other)
   }
 }

@@ -96,13 +96,26 @@ def sparkLibraries(spark: SparkMinor): Seq[Setting[_]] = {
   else Seq(libraryDependencies ++= modules.map("org.apache.spark" %% _ % spark.version % Provided))
 }
 
+/** Whether the other minors compile no suites but those of the state store. CI runs these alone, and to compile all of
+  * them takes minutes.
+  */
+val onlyStoreTests = settingKey[Boolean]("no suites of other minors of Spark but those of the state store")
+ThisBuild / onlyStoreTests := false
+
+// What the suites share is in these folders.
+val notOfTheStore: FileFilter = new SimpleFileFilter(file =>
+  file.isFile && !Set("testkit", "tailrace")(file.getParentFile.getName) &&
+    !file.getName.startsWith("OwnStore") && file.getName != "UpkeepSuite.scala"
+)
+
 /** Spark's own suites, which run on our provider: see docs/spark-suites.md. */
 def sparkSuites(spark: SparkMinor): Seq[Setting[_]] =
   if (spark.minor != Versions.spark42.minor)
     // They are those of one minor version.
     Seq(
       Test / unmanagedSources / excludeFilter := HiddenFileFilter || "*Suites.scala" || "FileManagerSuite.scala" ||
-        "OnTailrace.scala" || "NotApplicable.scala" || "ShortByDefault.scala" || "PythonFunctions.scala"
+        "OnTailrace.scala" || "NotApplicable.scala" || "ShortByDefault.scala" || "PythonFunctions.scala" ||
+        (if (onlyStoreTests.value) notOfTheStore else NothingFilter)
     )
   else
     Seq(

@@ -19,7 +19,7 @@ _PROJECT = {"4.2": "jvm"}.get(
 )
 
 # The state store on the other Sparks: compiling for each takes minutes, which pass beside other campaigns.
-_OTHERS = "".join(
+_OTHERS = "; set ThisBuild / onlyStoreTests := true" + "".join(
     f"; {project}/testOnly *OwnStore* *UpkeepSuite"
     for project in ("jvm41", "jvm", "jvm43")
     if project != _PROJECT

@@ -11,10 +11,19 @@ from tailrace.testing.plugin import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 # Of a session that many tests share: to compile code for each query was a third of the tests' time. Generated
 # code runs in the processes that tests start.
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
+def interpreted(directory: Path) -> dict[str, str]:
+    """The variables of a process whose session has these settings, from a file in a new directory."""
+    directory.mkdir()
+    lines = "".join(f"{name} {value}\n" for name, value in INTERPRETED.items())
+    (directory / "spark-defaults.conf").write_text(lines)
+    return {"SPARK_CONF_DIR": str(directory)}
 
 
 def start(memory: str, more: Mapping[str, str] | None = None) -> SparkSession:

@@ -129,6 +129,7 @@ def test_a_program_that_fails_says_so_in_its_own_words() -> None:
     assert "exit code 1" in str(failure.value)
 
 
+@pytest.mark.campaign
 def test_settings_win_over_the_file(
     monkeypatch: pytest.MonkeyPatch, checkpoint: Path, tmp_path: Path
 ) -> None:
@@ -186,6 +187,7 @@ def test_a_bound_is_no_exact_time() -> None:
     assert [row[4] for row in inspection._store_rows(operator)] == [">=T1", "T1"]
 
 
+@pytest.mark.campaign
 def test_s3_without_its_jar_names_the_class_and_the_setting() -> None:
     with pytest.raises(TailraceStateError) as refusal:
         inspection.inspect_checkpoint("s3a://bucket/checkpoint")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import local_spark
 import pages
 from tailrace import cli
 
@@ -123,7 +124,10 @@ def test_the_tests_of_the_guide_run_in_a_project_of_their_own(repository: Path, 
         (tmp_path / f"test_{name}.py").write_text(code)
     # A folder of its own, as a user's: neither our conftest.py nor our options are found.
     command = [sys.executable, "-m", "pytest", "--rootdir", str(tmp_path), "-p", "no:cacheprovider", "-q"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    environ = {**os.environ, **local_spark.interpreted(tmp_path / "conf")}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{len(blocks)} passed" in done.stdout
 
@@ -251,7 +255,7 @@ def _printed(code: str, directory: Path) -> list[str]:
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env={**os.environ, **local_spark.interpreted(directory / "conf"), "SPARK_LOCAL_IP": "127.0.0.1"},
     )
     assert done.returncode == 0, done.stderr[-6000:]
     return done.stdout.splitlines()

@@ -40,6 +40,7 @@ def test_a_loop_that_cant_be_seen_in_the_plan_ends_with_an_error(spark: SparkSes
     assert condition(failed.value) == "TAILRACE_RECURSION_RUNAWAY"
 
 
+@pytest.mark.campaign
 def test_a_limit_of_the_users_is_not_the_guard(spark: SparkSession) -> None:
     deep = tailrace.recursively(
         chain(spark), lambda u: u.where("node < 100010").selectExpr("node + 1 AS node"), max_depth=200_000

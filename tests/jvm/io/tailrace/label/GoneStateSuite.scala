@@ -55,7 +55,8 @@ final class GoneStateSuite extends SparkSuite {
   }
 
   test(
-    "decided: a left row leaves the state with its first match, and a right row when the watermark has passed it"
+    "decided: a left row leaves the state with its first match, and a right row when the watermark has passed it",
+    Campaign
   ) {
     val closed = measure(Groups, 24)
     val decided = measure(Groups.copy(release = "decided"), 24)

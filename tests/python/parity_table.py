@@ -2,6 +2,7 @@
 
 pytest --parity tests/parity/classic-4.2.json
 TAILRACE_MODE=connect pytest --parity tests/parity/connect-4.2.json
+TAILRACE_SPARK=4.3 pytest --parity tests/parity/classic-4.3.json @tests/connect.txt
 python tests/python/parity_table.py                           writes docs/reference/parity.md
 python tests/python/parity_table.py build/connect.json        fails if that run has left out a public name
 """
@@ -75,7 +76,7 @@ def page(of: list[Run]) -> str:
         "",
         "Which public names are used by tests that pass, in classic sessions and over Spark Connect.",
         "The same tests run in both modes, as many as use each name: CI's choice for Spark Connect, and in a",
-        "classic session some more. `tests/python/parity_table.py` makes this page of what the runs say.",
+        "classic session some more on Spark 4.2. `tests/python/parity_table.py` makes this page of the runs.",
         "What runs on other versions of Spark is in [compatibility](compatibility.md).",
         "",
         f"| | {' | '.join(heads)} |",

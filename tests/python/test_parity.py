@@ -13,16 +13,20 @@ from parity import names
 from parity_table import REASONS, Run, page, runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+    from types import ModuleType
 
 
 def test_the_page_is_made_of_the_results() -> None:
     assert parity_table.PAGE.read_text() == page(runs())
 
 
-def test_there_is_a_run_of_each_mode() -> None:
-    assert {run.mode for run in runs()} == {"classic", "connect"}
+def test_there_is_a_run_of_each_mode_on_each_version(load_script: Callable[[str], ModuleType]) -> None:
+    minors = load_script("python/build_backend/sparks.py").versions()
+    assert sorted((run.spark, run.mode) for run in runs()) == [
+        (minor, mode) for minor in sorted(minors) for mode in ("classic", "connect")
+    ]
 
 
 @pytest.mark.parametrize("run", runs(), ids=lambda run: f"{run.mode} {run.spark}")

@@ -16,17 +16,17 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from statistics import median
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 from pyspark.sql import SparkSession
 
 import report
 from measure import Jvm, Process
 from queries import QUERIES, stream
+from rounds import Cost, compared, run, table
 from session import local
 from workload import Streams, Workload, prepare
 
@@ -36,6 +36,8 @@ from connect_server import ConnectServer
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from pyspark.sql import DataFrame
 
 _BAR = 0.98
 _MODES = ("classic", "connect")
@@ -51,13 +53,6 @@ _SETTINGS = {
     "spark.log.level": "ERROR",
     "spark.sql.streaming.numRecentProgressUpdates": "1000000",
 }
-
-
-class _Cost(NamedTuple):
-    """From the call that makes the frame to the end of the query: seconds, and CPU seconds of the JVM."""
-
-    seconds: float
-    cpu: float
 
 
 class _Client:
@@ -100,7 +95,7 @@ class _Client:
     ) -> None:
         self._process.communicate()
 
-    def run(self, engine: str) -> _Cost:
+    def run(self, engine: str) -> Cost:
         """Runs it once."""
         assert self._process.stdin is not None  # noqa: S101  both are pipes
         assert self._process.stdout is not None  # noqa: S101
@@ -110,10 +105,10 @@ class _Client:
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError("the client has ended")
-        found: dict[str, float] = json.loads(line)
-        if found["rows"] != self._rows:
-            raise RuntimeError(f"the query has read {found['rows']} rows of {self._rows}")
-        return _Cost(found["seconds"], found["cpu"])
+        found = Cost(*json.loads(line))
+        if found.rows != self._rows:
+            raise RuntimeError(f"the query has read {found.rows} rows of {self._rows}")
+        return found
 
 
 def _serve(address: str, data: str, work: str, server: int) -> None:
@@ -123,24 +118,19 @@ def _serve(address: str, data: str, work: str, server: int) -> None:
     else:
         spark = SparkSession.builder.remote(address).getOrCreate()
     jvm = Process(server) if server else Jvm.of_this_process()
+
+    def made(engine: str) -> DataFrame:
+        sides = (stream(spark, f"{data}/{side}", "2 minutes", f"{side[0]}_") for side in ("left", "right"))
+        return QUERIES[engine](*sides, "30 minutes", 2)
+
     for number, line in enumerate(sys.stdin):
-        cpu, begin = jvm.cpu_seconds(), time.perf_counter()
-        left, right = (
-            stream(spark, f"{data}/{side}", "2 minutes", f"{side[0]}_") for side in ("left", "right")
-        )
-        frame = QUERIES[line.strip()](left, right, "30 minutes", 2)
-        writer = frame.writeStream.format("noop")
-        writer = writer.option("checkpointLocation", f"{work}/{address.rpartition(':')[2]}-{number}")
-        query = writer.trigger(availableNow=True).start()
-        query.awaitTermination()
-        seconds = time.perf_counter() - begin
-        rows = sum(p.numInputRows for p in query.recentProgress)
-        print(json.dumps({"seconds": seconds, "cpu": jvm.cpu_seconds() - cpu, "rows": rows}), flush=True)
+        checkpoint = f"{work}/{address.rpartition(':')[2]}-{number}"
+        print(json.dumps(run(partial(made, line.strip()), checkpoint, jvm)), flush=True)
     spark.stop()
 
 
-def _measure(data: Streams, work: Path, rounds: int, cold: int) -> dict[tuple[str, str], list[_Cost]]:
-    costs: dict[tuple[str, str], list[_Cost]] = {(e, mode): [] for e in _ENGINES for mode in _MODES}
+def _measure(data: Streams, work: Path, rounds: int, cold: int) -> dict[tuple[str, str], list[Cost]]:
+    costs: dict[tuple[str, str], list[Cost]] = {(e, mode): [] for e in _ENGINES for mode in _MODES}
     server = ConnectServer(work / "server.log", _SETTINGS)
     try:
         with ExitStack() as stack:
@@ -160,25 +150,17 @@ def _measure(data: Streams, work: Path, rounds: int, cold: int) -> dict[tuple[st
     return costs
 
 
-def _lines(costs: dict[tuple[str, str], list[_Cost]], rows: int, parameters: str) -> tuple[list[str], float]:
+def _lines(costs: dict[tuple[str, str], list[Cost]], parameters: str) -> tuple[list[str], float]:
     lines = [
         *report.heading(parameters),
         "",
-        f"{'':27} {'rows/s':>9} {'CPU us/row':>10}  seconds, CPU seconds",
-    ]
-    for (engine, mode), of in costs.items():
-        seconds, cpu = median(one.seconds for one in of), median(one.cpu for one in of)
-        each = "; ".join(f"{one.seconds:.2f}, {one.cpu:.2f}" for one in of)
-        lines.append(f"{engine:18} {mode:8} {rows / seconds:9,.0f} {cpu / rows * 1e6:10.2f}  {each}")
-    lines += [
+        *table({f"{engine:18} {mode}": of for (engine, mode), of in costs.items()}),
         "",
         f"{'over Connect, as a multiple of classic, median of rounds':58} {'rate':>6} {'by CPU':>7}",
     ]
     rates = {}
     for engine in _ENGINES:
-        pairs = list(zip(costs[engine, "classic"], costs[engine, "connect"], strict=True))
-        rates[engine] = median(classic.seconds / connect.seconds for classic, connect in pairs)
-        cpu = median(classic.cpu / connect.cpu for classic, connect in pairs)
+        rates[engine], cpu = compared(costs[engine, "connect"], costs[engine, "classic"])
         bar = f"   bar {_BAR}" if engine == _ENGINES[0] else ""
         lines.append(f"{engine:58} {rates[engine]:6.3f} {cpu:7.3f}{bar}")
     return lines, rates[_ENGINES[0]]
@@ -206,7 +188,7 @@ def main() -> int:
         data = prepare(Workload(left=a.left, slices=a.slices), a.work or work)
         costs = _measure(data, work, a.rounds, a.cold)
     shown = {"left": a.left, "slices": a.slices, "rounds": a.rounds, "cold": a.cold}
-    lines, ratio = _lines(costs, data.rows, str(shown))
+    lines, ratio = _lines(costs, str(shown))
     report.save("connect", lines)
     return 0 if ratio >= _BAR else 1
 

@@ -191,7 +191,8 @@ final class GoneMergeSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
     assert(due(run(9, 9, schema = 1), run(5, 5), run(6, 6), run(7, 7)) == Seq("5 of 5", "6 of 6", "7 of 7"))
     val unmarked = (1 to 3).map(i => Run(s"$i", 1, 0, Seq(Section(LeftTimeSorted.name, 0, 5, 0, 9, 1, 5))))
     assert(due(unmarked: _*).isEmpty)
-    val synced = (1 to 3).map(i => Run(s"$i", 1, 0, Seq(Section(JoinedRight.name, 0, 5, 0, 9, 1))))
-    assert(due(synced: _*).isEmpty)
+    assert(JoinedRight.marks.contains(HeldRight))
+    val joined = Seq(Section(HeldRight.name, 0, 5, 0, 9, 1, 5), Section(JoinedRight.name, 0, 5, 0, 9, 1))
+    assert(due((1 to 3).map(i => Run(s"$i", 1, 0, joined)): _*).isEmpty)
   }
 }

@@ -12,27 +12,6 @@ import io.tailrace.testkit._
 /** Two rescalings of a checkpoint at once, of two processes. */
 final class RescaleRacesSuite extends RescaleSuite {
 
-  /** Runs a rescaling of another process at a step of the first one, in its driver's thread. */
-  private final class Other(at: Int)(body: => Unit) extends WatchedFiles.Watcher {
-    private val driver = Thread.currentThread
-    private var runs = false
-    var steps = 0
-
-    override def apply(step: FileStep, path: Path): Unit =
-      if ((Thread.currentThread eq driver) && !runs && !isUnguarded(path)) {
-        steps += 1
-        if (steps == at) {
-          runs = true
-          try body
-          finally runs = false
-        }
-      }
-  }
-
-  /** The first one has just looked whether it is alone, and writes: a whole rescaling doesn't fit in there. */
-  private def isUnguarded(path: Path): Boolean =
-    path.getName == "tailrace-join.json" || path.getParent.getName == "commits"
-
   private def unlessInUse(body: => Unit): Unit =
     try body
     catch { case e: TailraceStateException if e.getCondition == "TAILRACE_STATE_RESCALE_IN_USE" => () }
@@ -44,7 +23,7 @@ final class RescaleRacesSuite extends RescaleSuite {
         var steps = 0
         withQuery(query, archive) { (root, left) =>
           def rescaled(number: Int) = new Rescale(spark, checkpoint(root), number).runAlone(): Unit
-          val other = new Other(at)(unlessInUse(rescaled(8)))
+          val other = new OtherProcess(at)(unlessInUse(rescaled(8)))
           withConf(WatchedFiles.Key -> classOf[WatchedFiles].getName) {
             unlessInUse(WatchedFiles.watchedBy(other)(rescaled(4)))
           }

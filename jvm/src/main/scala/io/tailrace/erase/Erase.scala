@@ -1,5 +1,7 @@
 package io.tailrace.erase
 
+import scala.util.control.NonFatal
+
 import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.tailrace.{SparkCheckpoints, SparkSession}
@@ -63,20 +65,36 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
     */
   def run(): EraseReport = query.alone(runAlone())
 
-  private def runAlone(): EraseReport = {
+  private[erase] def runAlone(): EraseReport = {
     query.checkStopped()
     val others = this.others
     val targets = this.targets
-    if (!options.dryRun) query.checkAlone()
     val (results, manifests) =
-      if (options.dryRun) write(targets) else OnFailure(targets.foreach(deleteNew))(write(targets))
-    if (!options.dryRun) {
-      endOthers()
-      turnOver(targets)
-      targets.foreach(deleteFormer)
-    }
+      if (options.dryRun) write(targets)
+      else {
+        query.checkAlone()
+        unlessReplaced(targets)(erase(targets))
+      }
     report(results, manifests, others)
   }
+
+  private def erase(targets: Seq[ErasedJoin]): (Seq[(ErasedJoin, Seq[SplitResult])], Seq[Manifest]) = {
+    val written = OnFailure(targets.foreach(deleteNew))(write(targets))
+    endOthers()
+    turnOver(targets)
+    targets.foreach(deleteFormer)
+    written
+  }
+
+  /** Another command that has begun since, or before this one's first look, may have deleted what this one reads. */
+  private def unlessReplaced[T](targets: Seq[ErasedJoin])(body: => T): T =
+    try body
+    catch {
+      case NonFatal(e) if !query.isNewestCommand || targets.exists(isReplaced) =>
+        val inUse = RewriteErrors.inUse(checkpoint)
+        inUse.addSuppressed(e)
+        throw inUse
+    }
 
   /** All that nothing names yet. */
   private def write(targets: Seq[ErasedJoin]): (Seq[(ErasedJoin, Seq[SplitResult])], Seq[Manifest]) = {
@@ -158,33 +176,48 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
   }
 
   private def turnOver(targets: Seq[ErasedJoin]): Unit = {
+    // A batch that was cut off may have run again elsewhere, with the files of before.
     checkCompleted()
-    targets.foreach { target =>
-      query.checkAlone()
-      layOut(target, Seq(target.state.after.layout, target.state.before.layout))
-    }
-    // A batch that was cut off has run again elsewhere, with the files of before.
-    try checkCompleted()
-    catch {
-      case e: Throwable =>
-        targets.foreach(target => layOut(target, target.stored.bound.layouts))
-        throw e
+    targets.headOption.foreach { target =>
+      OnFailure(turnBack(target)) {
+        layOut(target, from = target.stored.bound.layouts, to = target.layouts)
+        turnOver(targets.tail)
+      }
     }
   }
+
+  /** Unless another command has turned over since. */
+  private def turnBack(target: ErasedJoin): Unit =
+    if (layoutsNow(target) == target.layouts)
+      JoinCheckpoint.layOut(target.directory, conf, version, target.stored.bound.layouts): Unit
 
   private def checkCompleted(): Unit =
     if (spark.completedBatches(checkpoint).last != completed) throw RewriteErrors.inUse(checkpoint)
 
   private def deleteFormer(target: ErasedJoin): Unit = {
     val layout = target.state.after.layout
-    FormerLayouts.deleteFiles(target.directory, conf, layout)
+    // Another erasure that begins behind this look has files of its own there, which aren't among these.
+    FormerLayouts.deleteFiles(target.directory, conf, layout)(query.checkAlone())
+    query.checkAlone()
     val left = FormerLayouts.filesOf(target.directory, conf, layout)
     if (left.nonEmpty) throw EraseErrors.remains(target.directory.toString, left)
-    layOut(target, Seq(layout))
+    layOut(target, from = target.layouts, to = Seq(layout))
   }
 
-  private def layOut(target: ErasedJoin, layouts: Seq[StateLayout]): Unit =
-    JoinCheckpoint.layOut(target.directory, conf, version, layouts): Unit
+  /** Another command may have turned over while this one stood still: then its files are the state. */
+  private def layOut(target: ErasedJoin, from: Seq[StateLayout], to: Seq[StateLayout]): Unit = {
+    query.checkAlone()
+    if (layoutsNow(target) != from) throw RewriteErrors.inUse(checkpoint)
+    JoinCheckpoint.layOut(target.directory, conf, version, to): Unit
+  }
+
+  private def isReplaced(target: ErasedJoin): Boolean = {
+    val own = Seq(target.stored.bound.layouts, target.layouts, target.layouts.take(1))
+    !own.contains(layoutsNow(target))
+  }
+
+  private def layoutsNow(target: ErasedJoin): Seq[StateLayout] =
+    JoinCheckpoint.read(target.directory, conf, completed).layouts
 
   private def report(
       results: Seq[(ErasedJoin, Seq[SplitResult])],
@@ -229,6 +262,9 @@ private final case class ErasedJoin(
     right: Option[RowTest],
     columns: StateColumns
 ) {
+
+  /** While former files are still there, beside the new ones. */
+  val layouts: Seq[StateLayout] = Seq(state.after.layout, state.before.layout)
 
   /** Whether rows refer to each other across runs. */
   val isEager: Boolean = stored.bound.settings.get(TailraceConf.JoinStrategy.key).contains("eager")

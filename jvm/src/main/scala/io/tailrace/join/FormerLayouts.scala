@@ -1,5 +1,9 @@
 package io.tailrace.join
 
+import java.util.concurrent.ConcurrentLinkedQueue
+
+import scala.jdk.CollectionConverters._
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.internal.Logging
@@ -28,35 +32,45 @@ private[tailrace] object FormerLayouts extends Logging {
           s"cut off, or the query ran meanwhile. The query goes on with ${current.partitions} partitions"
       )
     }
-    deleteFiles(directory, conf, current)
+    deleteFiles(directory, conf, current)(())
     RepartitionTurn.deleteStaged(directory.getParent.getParent, conf)
     val isFirst = current.store == StateLayout.FirstStore
     val layouts = if (isFirst && current.cutOff.isEmpty) Nil else Seq(current)
     JoinCheckpoint.write(directory, conf, checkpoint.copy(layouts = layouts)): Unit
   }
 
-  /** Deletes all files of the state but those of one layout. */
-  def deleteFiles(directory: Path, conf: Configuration, current: StateLayout): Unit = {
+  /** Deletes all files of the state but those of one layout.
+    *
+    * @param check runs when it is known which they are: files that come into being since then stay
+    */
+  def deleteFiles(directory: Path, conf: Configuration, current: StateLayout)(check: => Unit): Unit = {
     val files = DurableFiles.in(directory, conf)
-    val all = partitions(files, directory)
-    SparkState.sideBySide("tailrace-former-state", Threads, all) { case (number, path) =>
-      if (number >= current.partitions) files.delete(path)
-      else {
-        val former = filesIn(files, path, current)
-        val (directories, others) = former.partition(_.isDirectory)
-        files.deleteAll(others.map(_.getPath))
-        directories.foreach(status => files.delete(status.getPath))
-      }
+    val all = former(files, directory, current)
+    check
+    SparkState.sideBySide("tailrace-former-state", Threads, all) { of =>
+      files.deleteAll(of.files)
+      of.directories.foreach(files.delete(_))
     }
   }
 
   /** What [[deleteFiles]] would delete: paths below the operator's directory. */
-  def filesOf(directory: Path, conf: Configuration, current: StateLayout): Seq[String] = {
-    val files = DurableFiles.in(directory, conf)
-    partitions(files, directory).flatMap { case (number, path) =>
-      if (number >= current.partitions) Seq(number.toString)
-      else filesIn(files, path, current).map(status => s"$number/${status.getPath.getName}")
+  def filesOf(directory: Path, conf: Configuration, current: StateLayout): Seq[String] = for {
+    of <- former(DurableFiles.in(directory, conf), directory, current)
+    path <- of.files ++ of.directories
+  } yield if (path == of.partition) path.getName else s"${of.partition.getName}/${path.getName}"
+
+  /** Of a partition, which may be one of its directories itself. */
+  private final case class Former(partition: Path, files: Seq[Path], directories: Seq[Path])
+
+  private def former(files: DurableFiles, directory: Path, current: StateLayout): Seq[Former] = {
+    val found = new ConcurrentLinkedQueue[Former]
+    SparkState.sideBySide("tailrace-former-state", Threads, partitions(files, directory)) {
+      case (number, path) if number >= current.partitions => found.add(Former(path, Nil, Seq(path))): Unit
+      case (_, path) =>
+        val (directories, others) = filesIn(files, path, current).partition(_.isDirectory)
+        found.add(Former(path, others.map(_.getPath), directories.map(_.getPath))): Unit
     }
+    found.asScala.toSeq
   }
 
   private def partitions(files: DurableFiles, directory: Path): Seq[(Int, Path)] = for {

@@ -136,6 +136,21 @@ def test_a_label_that_takes_its_first_stream_again_is_refused(evolving: SparkSes
     assert [e["id"] for e in found[1]["click"]] == [10, 11]
 
 
+def test_a_stream_that_a_batch_lacks_which_was_cut_off_is_refused(
+    evolving: SparkSession, tmp_path: Path
+) -> None:
+    streams = _begun(evolving, tmp_path)
+    streams.run(click="clicks")
+    streams.add("taps", (11, 7, 13))
+    streams.cut_off(click="taps")
+    # Spark has noted where the batch ends, without the clicks.
+    for _ in range(2):
+        assert "source 'clicks' was left out, and comes back" in _refused(streams, click="clicks")
+    _end(streams, "served", "taps")
+    found = {row["id"]: row for row in streams.run(click="taps")}
+    assert [e["id"] for e in found[1]["click"]] == [10, 11]
+
+
 def test_a_first_batch_with_a_new_stream_that_was_cut_off_runs_again(
     evolving: SparkSession, tmp_path: Path
 ) -> None:

@@ -28,8 +28,8 @@ private[tailrace] object NamedSources extends WriteCheck {
   private def check(root: Path, conf: Configuration, now: Seq[String]): Unit = {
     val spark = new SparkCheckpoint(root, conf)
     spark.newestCompleted.foreach { batch =>
-      // A batch that was cut off may be the first one of a source.
-      val known = spark.begunBatches.filter(_ >= batch).flatMap(spark.begun(_)).flatMap(_.names)
+      // Spark goes on from the newest batch, also if that was cut off: what it lacks begins anew.
+      val known = spark.begunBatches.lastOption.flatMap(spark.begun(_)).toSeq.flatMap(_.names)
       if (known.exists(isNumber) && now.intersect(known).isEmpty)
         throw Errors.checkpointIncompatible(root.toString, Seq(Unnamed))
       for {
@@ -49,7 +49,7 @@ private[tailrace] object NamedSources extends WriteCheck {
 
   private def cameBack(name: String): String =
     s"source '$name' was left out, and comes back: Spark reads it from its beginning, and rows of it that are in the " +
-      "state would be there twice. Give it another name, and an option by which it begins where it was left"
+      "state would be there twice. Leave it out, or give it another name, and an option by which it begins where it was left"
 
   private val Unnamed = "the query's sources have names, and had none: Spark reads them from their beginning"
 

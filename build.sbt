@@ -96,16 +96,19 @@ def sparkLibraries(spark: SparkMinor): Seq[Setting[_]] = {
   else Seq(libraryDependencies ++= modules.map("org.apache.spark" %% _ % spark.version % Provided))
 }
 
-/** Whether the other minors compile no suites but those of the state store. CI runs these alone, and to compile all of
-  * them takes minutes.
+/** Whether the other minors compile no suites but those of the state store, and their own. CI runs these alone, and to
+  * compile all of them takes minutes. With the next run of all suites, sbt compiles the others anew.
   */
-val onlyStoreTests = settingKey[Boolean]("no suites of other minors of Spark but those of the state store")
+val onlyStoreTests =
+  settingKey[Boolean]("of other minors of Spark, only suites of the state store and their own")
 ThisBuild / onlyStoreTests := false
 
-// What the suites share is in these folders.
+// What the suites share is in these folders, and what only one minor has in one of its name.
 val notOfTheStore: FileFilter = new SimpleFileFilter(file =>
-  file.isFile && !Set("testkit", "tailrace")(file.getParentFile.getName) &&
-    !file.getName.startsWith("OwnStore") && file.getName != "UpkeepSuite.scala"
+  file.isFile && !Set("testkit", "tailrace")(file.getParentFile.getName) && !file.getPath.contains(
+    "jvm-spark-"
+  ) &&
+    !Set("OwnStore", "Upkeep", "MixedState", "RescaleSuite").exists(file.getName.startsWith)
 )
 
 /** Spark's own suites, which run on our provider: see docs/spark-suites.md. */

@@ -99,7 +99,6 @@ class _Client:
         """Runs it once."""
         assert self._process.stdin is not None  # noqa: S101  both are pipes
         assert self._process.stdout is not None  # noqa: S101
-        os.sync()
         self._process.stdin.write(f"{engine}\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
@@ -120,8 +119,10 @@ def _serve(address: str, data: str, work: str, server: int) -> None:
     jvm = Process(server) if server else Jvm.of_this_process()
 
     def made(engine: str) -> DataFrame:
-        sides = (stream(spark, f"{data}/{side}", "2 minutes", f"{side[0]}_") for side in ("left", "right"))
-        return QUERIES[engine](*sides, "30 minutes", 2)
+        left, right = (
+            stream(spark, f"{data}/{side}", "2 minutes", f"{side[0]}_") for side in ("left", "right")
+        )
+        return QUERIES[engine](left, right, "30 minutes", 2)
 
     for number, line in enumerate(sys.stdin):
         checkpoint = f"{work}/{address.rpartition(':')[2]}-{number}"

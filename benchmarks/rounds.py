@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
@@ -33,15 +35,18 @@ def run(made: Callable[[], DataFrame], checkpoint: str, jvm: Process) -> Cost:
 
     Args:
         made: makes the frame.
-        checkpoint: a new directory.
+        checkpoint: a new directory of this machine; it is deleted in the end.
         jvm: the one that runs the query.
     """
+    os.sync()
     cpu, begin = jvm.cpu_seconds(), time.perf_counter()
     writer = made().writeStream.format("noop").option("checkpointLocation", checkpoint)
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
     seconds = time.perf_counter() - begin
-    return Cost(seconds, jvm.cpu_seconds() - cpu, sum(p.numInputRows for p in query.recentProgress))
+    cpu = jvm.cpu_seconds() - cpu
+    shutil.rmtree(checkpoint)
+    return Cost(seconds, cpu, sum(p.numInputRows for p in query.recentProgress))
 
 
 def table(costs: Mapping[str, Sequence[Cost]]) -> list[str]:

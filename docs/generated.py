@@ -68,8 +68,9 @@ def _index(conditions: dict[str, dict[str, object]]) -> str:
     lines = [
         "# Error conditions",
         "",
-        "An error's condition is in its text, `[TAILRACE_...]`, and in `error.getCondition()`. Its",
-        "parameters are in `error.getMessageParameters()`.",
+        "An error's condition is in its text, `[TAILRACE_...]`. In Python it is `error.condition`, and its parameters",
+        "are `error.parameters`. From Scala they are `getCondition` and `getMessageParameters`. A query that has begun",
+        "ends with Spark's exception: that has the condition `STREAM_FAILED` in `getCondition`, and ours in its cause.",
         "",
         "```{toctree}",
         ":maxdepth: 1",

@@ -3,6 +3,8 @@
 pytest --parity tests/parity/classic-4.2.json
 TAILRACE_MODE=connect pytest --parity tests/parity/connect-4.2.json
 TAILRACE_SPARK=4.3 pytest --parity tests/parity/classic-4.3.json @tests/connect.txt
+TAILRACE_SPARK=4.3 pytest --parity tests/parity/classic-4.3-without-session.json tests/python/test_errors.py \
+    tests/python/test_jars.py tests/python/test_size*.py tests/python/test_watermark_server_failures.py
 python tests/python/parity_table.py                           writes docs/reference/parity.md
 python tests/python/parity_table.py build/connect.json        fails if that run has left out a public name
 """
@@ -75,8 +77,8 @@ def page(of: list[Run]) -> str:
         "# Sessions and versions of Spark",
         "",
         "Which public names are used by tests that pass, in classic sessions and over Spark Connect.",
-        "The same tests run in both modes, as many as use each name: CI's choice for Spark Connect, and in a",
-        "classic session some more on Spark 4.2. `tests/python/parity_table.py` makes this page of the runs.",
+        "The same tests run in both modes, as many as use each name: CI's choice for Spark Connect. Classic",
+        "runs have some more, of names that need no session. `tests/python/parity_table.py` makes this page.",
         "What runs on other versions of Spark is in [compatibility](compatibility.md).",
         "",
         f"| | {' | '.join(heads)} |",

@@ -46,7 +46,7 @@ def _run(directory: Path, *command: str) -> None:
 
 def test_the_page_of_the_notebook_has_what_the_notebook_shows(repository: Path) -> None:
     # As CONTRIBUTING.md says. A build after another one runs the notebook only if it has changed.
-    _run(repository, "sphinx-build", "-q", "-c", "docs", ".", "build/docs")
+    _run(repository, "sphinx-build", "-W", "--keep-going", "-q", "-c", "docs", ".", "build/docs")
     html = (repository / "build/docs/docs/notebooks/which-rows-wait.html").read_text()
     titles = re.findall(r"<p><b>([^<]*)</b></p>\n<table>", html)
     assert titles == ["The micro-batches", "Waiting at 12:07: 4", "Out by 12:07: 1"]

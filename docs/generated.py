@@ -68,9 +68,10 @@ def _index(conditions: dict[str, dict[str, object]]) -> str:
     lines = [
         "# Error conditions",
         "",
-        "An error's condition is in its text, `[TAILRACE_...]`. In Python it is `error.condition`, and its parameters",
-        "are `error.parameters`. From Scala they are `getCondition` and `getMessageParameters`. A query that has begun",
-        "ends with Spark's exception: that has the condition `STREAM_FAILED` in `getCondition`, and ours in its cause.",
+        "An error's condition is in its text, `[TAILRACE_...]`. In Python it is `error.condition`, and its",
+        "parameters are `error.parameters`. From Scala they are `getCondition` and `getMessageParameters`.",
+        "A query that has begun ends with Spark's exception. Its `getCondition` gives `STREAM_FAILED`, and",
+        "its cause has the condition.",
         "",
         "```{toctree}",
         ":maxdepth: 1",

@@ -96,19 +96,17 @@ def sparkLibraries(spark: SparkMinor): Seq[Setting[_]] = {
   else Seq(libraryDependencies ++= modules.map("org.apache.spark" %% _ % spark.version % Provided))
 }
 
-/** Whether the other minors compile no suites but those of the state store, and their own. CI runs these alone, and to
-  * compile all of them takes minutes. With the next run of all suites, sbt compiles the others anew.
+/** Whether the other minors compile no suites but those of the state store, and of what 4.2 lacks. CI runs these alone,
+  * and to compile all of them takes minutes. With the next run of all suites, sbt compiles the others anew.
   */
 val onlyStoreTests =
-  settingKey[Boolean]("of other minors of Spark, only suites of the state store and their own")
+  settingKey[Boolean]("of other minors of Spark, only suites of the state store and of what 4.2 lacks")
 ThisBuild / onlyStoreTests := false
 
-// What the suites share is in these folders, and what only one minor has in one of its name.
+// What the suites share is in these folders. The last three files are of what only Spark 4.3 has.
 val notOfTheStore: FileFilter = new SimpleFileFilter(file =>
-  file.isFile && !Set("testkit", "tailrace")(file.getParentFile.getName) && !file.getPath.contains(
-    "jvm-spark-"
-  ) &&
-    !Set("OwnStore", "Upkeep", "MixedState", "RescaleSuite").exists(file.getName.startsWith)
+  file.isFile && !Set("testkit", "tailrace")(file.getParentFile.getName) &&
+    !Set("OwnStore", "Upkeep", "JoinFormat", "NamedSources", "MixedState").exists(file.getName.startsWith)
 )
 
 /** Spark's own suites, which run on our provider: see docs/spark-suites.md. */

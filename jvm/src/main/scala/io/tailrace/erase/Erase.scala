@@ -188,8 +188,9 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
 
   /** Unless another command has turned over since. */
   private def turnBack(target: ErasedJoin): Unit =
-    if (layoutsNow(target) == target.layouts)
-      JoinCheckpoint.layOut(target.directory, conf, version, target.stored.bound.layouts): Unit
+    JoinCheckpoint.layOut(target.directory, conf, version, target.stored.bound.layouts)(
+      _ == target.layouts
+    ): Unit
 
   private def checkCompleted(): Unit =
     if (spark.completedBatches(checkpoint).last != completed) throw RewriteErrors.inUse(checkpoint)
@@ -207,17 +208,14 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
   /** Another command may have turned over while this one stood still: then its files are the state. */
   private def layOut(target: ErasedJoin, from: Seq[StateLayout], to: Seq[StateLayout]): Unit = {
     query.checkAlone()
-    if (layoutsNow(target) != from) throw RewriteErrors.inUse(checkpoint)
-    JoinCheckpoint.layOut(target.directory, conf, version, to): Unit
+    if (!JoinCheckpoint.layOut(target.directory, conf, version, to)(_ == from))
+      throw RewriteErrors.inUse(checkpoint)
   }
 
   private def isReplaced(target: ErasedJoin): Boolean = {
     val own = Seq(target.stored.bound.layouts, target.layouts, target.layouts.take(1))
-    !own.contains(layoutsNow(target))
+    !own.contains(JoinCheckpoint.read(target.directory, conf, completed).layouts)
   }
-
-  private def layoutsNow(target: ErasedJoin): Seq[StateLayout] =
-    JoinCheckpoint.read(target.directory, conf, completed).layouts
 
   private def report(
       results: Seq[(ErasedJoin, Seq[SplitResult])],

@@ -226,18 +226,17 @@ object JoinCheckpoint {
   /** Says where the state is from now on. All else stays as the file has it by now: a query may have been started
     * since a command has read it, and may have noted its sources or columns.
     *
-    * @param version the newest one of the state
-    * @return what the file has said before
+    * @param version    the newest one of the state
+    * @param isExpected whether the command goes on from the layouts that the file has by now
+    * @return whether it does; if not, nothing is written
     */
-  def layOut(
-      directory: Path,
-      conf: Configuration,
-      version: Long,
-      layouts: Seq[StateLayout]
-  ): JoinCheckpoint = {
+  def layOut(directory: Path, conf: Configuration, version: Long, layouts: Seq[StateLayout])(
+      isExpected: Seq[StateLayout] => Boolean
+  ): Boolean = {
     val written = read(directory, conf, version - 1)
-    write(directory, conf, written.copy(layouts = layouts))
-    written
+    val goesOn = isExpected(written.layouts)
+    if (goesOn) write(directory, conf, written.copy(layouts = layouts)): Unit
+    goesOn
   }
 
   /** The content of format 1, which has no checksum. It is still read. */

@@ -189,10 +189,11 @@ private[tailrace] final class Rescale(
     val directory = spark.directory(join.operator)
     val layouts = Seq(state.before.layout, state.after.layout)
     query.checkAlone()
-    val before = JoinCheckpoint.layOut(directory, conf, version, layouts).layouts
+    val before = layoutsNow(state)
+    JoinCheckpoint.layOut(directory, conf, version, layouts)(_ => true): Unit
     // Another one has turned over meanwhile, and needs the directories that it has named.
     if (spark.partitions(begun) != named) {
-      if (!isReplaced(state)) JoinCheckpoint.layOut(directory, conf, version, before): Unit
+      JoinCheckpoint.layOut(directory, conf, version, before)(_ == layouts): Unit
       throw RescaleErrors.inUse(checkpoint)
     }
   }

@@ -2,7 +2,7 @@ package io.tailrace.watermark
 
 import java.io.IOException
 import java.net.URI
-import java.net.http.{HttpClient, HttpRequest, HttpResponse}
+import java.net.http.{HttpClient, HttpRequest, HttpResponse, HttpTimeoutException}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.time.Duration
 import java.util.concurrent.{
@@ -150,15 +150,21 @@ private[watermark] object ServerFailover {
   private def begun(request: HttpRequest.Builder): CompletableFuture[HttpResponse[String]] =
     http.sendAsync(request.build(), HttpResponse.BodyHandlers.ofString(UTF_8))
 
-  /** The timeout here covers the whole answer. The HTTP client's own covers only the headers. */
+  /** The timeout here covers the whole answer. The HTTP client's own covers only the headers, and ends at the
+    * same time: either may be first, so both give the same error.
+    */
   private def whole(answer: CompletableFuture[HttpResponse[String]]): HttpResponse[String] =
     try answer.get(Timeout.toMillis, TimeUnit.MILLISECONDS)
     catch {
-      case e: TimeoutException => throw new IOException(s"no whole answer within ${Timeout.toMillis} ms", e)
+      case e: TimeoutException => throw tooLate(e)
       case e: ExecutionException =>
         throw (e.getCause match {
+          case e: HttpTimeoutException => tooLate(e)
           case failed: IOException => failed
           case other => new IOException(other)
         })
     } finally answer.cancel(true): Unit
+
+  private def tooLate(cause: Exception): IOException =
+    new IOException(s"no whole answer within ${Timeout.toMillis} ms", cause)
 }

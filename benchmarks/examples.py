@@ -110,19 +110,25 @@ def _agree(work: Path) -> str:
 
 
 def _bar(runs: list[RunResult], first: str, second: str, bar: float) -> str:
-    def of(engine: str, number: str) -> float:
-        return float(median(getattr(run, number) for run in runs if run.engine == engine))
+    """A line of the table: medians of the rounds' ratios. A slow hour is slow for all of a round."""
+
+    def of(engine: str, number: str) -> list[float]:
+        return [float(getattr(run, number)) for run in runs if run.engine == engine]
+
+    def ratio(over: str, under: str, number: str) -> float:
+        return median(a / b for a, b in zip(of(over, number), of(under, number), strict=True))
 
     ratios = [
-        of(second, "seconds") / of(first, "seconds"),
-        of(second, "cpu_seconds") / of(first, "cpu_seconds"),
-        of(first, "checkpoint_peak_bytes") / of(second, "checkpoint_peak_bytes"),
-        of(first, "written_bytes") / of(second, "written_bytes"),
+        ratio(second, first, "seconds"),
+        ratio(second, first, "cpu_seconds"),
+        ratio(first, second, "checkpoint_peak_bytes"),
+        ratio(first, second, "written_bytes"),
     ]
     above = "-"
     if any(run.engine == _FLOOR for run in runs):
-        floor = of(_FLOOR, "cpu_seconds")
-        above = f"{(of(second, 'cpu_seconds') - floor) / (of(first, 'cpu_seconds') - floor):.2f}"
+        floor, mine, other = (of(engine, "cpu_seconds") for engine in (_FLOOR, first, second))
+        rounds = zip(floor, mine, other, strict=True)
+        above = f"{median((o - least) / (m - least) for least, m, o in rounds):.2f}"
     named = f"{first} against {second}"
     return f"{named:<50}" + "".join(f"{ratio:>12.2f}" for ratio in ratios) + f"{above:>12}{bar:>8}"
 

@@ -4,7 +4,7 @@ import org.apache.spark.sql.types._
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.asof.AsOfMetrics
-import io.tailrace.examples.ExampleCounts
+import io.tailrace.examples.CountedNames
 import io.tailrace.join.JoinMetrics
 import io.tailrace.label.{LabelMetrics, LabelStreams}
 import io.tailrace.recursion.HopReport
@@ -42,7 +42,7 @@ final class MetricCatalogSuite extends AnyFunSuite {
     "tailrace.windows" -> LandingReport.Schema,
     "tailrace.replays" -> ReplayCounts.Schema,
     "tailrace.recursion" -> HopReport.Schema,
-    "tailrace.examples" -> ExampleCounts.Schema,
+    "tailrace.examples" -> CountedNames.Schema,
     "tailrace.labels" -> LabelStreams.Schema
   ).foreach { case (of, schema) =>
     test(s"each number of $of is in the catalog, or is a label of one") {

@@ -7,7 +7,7 @@ import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvi
 
 import io.tailrace.asof.AsOfStrategy
 import io.tailrace.connect.PendingCall
-import io.tailrace.examples.ExampleCounts
+import io.tailrace.examples.{CountExamplesStrategy, ExampleCounts}
 import io.tailrace.join.JoinCheckpoint
 import io.tailrace.label.LabelJoinStrategy
 import io.tailrace.plan.{AsyncProgressCheck, OwnStoresInStateReader, PinnedProvider, StreamingWriteCheck}
@@ -51,6 +51,7 @@ class TailraceExtensions extends (SparkSessionExtensions => Unit) {
       extensions.injectPlannerStrategy(_ => LabelJoinStrategy)
       extensions.injectPlannerStrategy(_ => SyncJoinStrategy)
       extensions.injectPlannerStrategy(_ => AsOfStrategy)
+      extensions.injectPlannerStrategy(_ => CountExamplesStrategy)
       extensions.injectPlannerStrategy(_ => ReplayFilterStrategy)
       extensions.injectPlannerStrategy(HostProgressStrategy)
       extensions.injectPlannerStrategy(_ => StampWatermarkStrategy)

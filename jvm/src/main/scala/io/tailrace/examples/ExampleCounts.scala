@@ -1,10 +1,11 @@
 package io.tailrace.examples
 
+import java.util.UUID
+
 import org.apache.spark.sql.catalyst.plans.logical.{CollectMetrics, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.tailrace.SparkPlans
-import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame}
 
 import io.tailrace.common.{Mark, ProgressName}
@@ -14,32 +15,27 @@ import io.tailrace.plan.Columns
 /** What a micro-batch's examples were, in `observedMetrics` of the query's progress. */
 private[tailrace] object ExampleCounts {
 
-  val Schema: StructType = new StructType()
-    .add("rows", LongType)
-    .add("labels", ArrayType(LabelCounts.Schema))
-    .add("sample", ArrayType(new StructType().add("predicate", StringType).add("dropped", LongType)))
-
   def name(options: ExampleOptions): String =
     ProgressName("examples", ExampleOptions.arguments.name(options.name), ExampleOptions.Name)
 
-  /** Refuses two definitions of one name in a query. Spark would say that an observation of that name exists, which the
-    * user hasn't made.
+  /** Refuses two definitions of one name in a query, and an observation of the user's of that name: one of the counts would hide
+    * the other.
     */
   object Names extends Rule[LogicalPlan] {
     override def apply(plan: LogicalPlan): LogicalPlan = {
-      val counts = plan.collect {
-        case of: CollectMetrics if of.name == Prefix || of.name.startsWith(s"$Prefix.") => of
+      val ours = plan.collect { case counts: CountExamples => counts.name -> counts.made.toString }
+      val users = plan.collect {
+        case observe: CollectMetrics if ours.exists(_._1 == observe.name) =>
+          observe.name -> observe.dataframeId.toString
       }
       // A DataFrame that is used twice counts twice, and Spark reports one of the counts.
-      counts
-        .groupBy(_.name)
-        .collectFirst { case (name, of) if of.map(_.dataframeId).distinct.size > 1 => name }
+      (ours ++ users).distinct
+        .groupBy(_._1)
+        .collectFirst { case (name, several) if several.size > 1 => name }
         .foreach(name => throw ExampleErrors.nameExists(name))
       plan
     }
   }
-
-  private val Prefix = ProgressName("examples", ExampleOptions.Name, ExampleOptions.Name)
 
   /** Whether a row is a late one that comes out by itself, or an amended one. */
   def isMarked(options: ExampleOptions): Column =
@@ -63,32 +59,35 @@ private[tailrace] object ExampleCounts {
     // An example is counted once. With "late_positives", not each has a final version that comes out.
     val isOnce = options.horizons.nonEmpty && options.emit != Emit.LatePositives.name
     val isExample = if (isOnce) notMarked && Columns.named(Horizons.Final) else notMarked
-    def named(columns: Seq[Column]) = columns.map(SparkPlans.expression)
-    val ofLabels = LabelCounts(
-      labels.map(_.name),
-      SparkPlans.expression(isExample),
-      named(labels.map(label => Columns.named(label.name))),
-      named(labels.map { label =>
-        label.maxMatches.fold(lit(false))(_ => Columns.named(LabelRule.truncated(label.name)))
-      })
-    )
-    examples.observe(
-      name(options),
-      count_if(isExample).as("rows"),
-      SparkPlans.column(ofLabels.toAggregateExpression()).as("labels"),
-      ofSample(dropped)
-    )
+    val caps = labels.map { label =>
+      label.maxMatches.fold(lit(false))(_ => Columns.named(LabelRule.truncated(label.name)))
+    }
+    counted(examples, name(options), isExample, labels.map(_.name), caps, dropped)
   }
 
   /** Counts the impressions that the sample leaves out before they are stored, under a name of their own. */
   def arriving(impressions: DataFrame, options: ExampleOptions, dropped: (String, Column)): DataFrame =
-    impressions.observe(s"${name(options)}.arriving", ofSample(Seq(dropped)))
+    counted(impressions, s"${name(options)}.arriving", lit(false), Nil, Nil, Seq(dropped))
 
-  private def ofSample(dropped: Seq[(String, Column)]): Column = {
-    val counts = dropped.map { case (predicate, isDropped) =>
-      struct(lit(predicate).as("predicate"), count_if(isDropped).as("dropped"))
-    }
-    val all = if (counts.isEmpty) typedLit(Seq.empty[(String, Long)]) else array(counts: _*)
-    all.cast(Schema("sample").dataType).as("sample")
+  private def counted(
+      rows: DataFrame,
+      name: String,
+      isExample: Column,
+      labels: Seq[String],
+      caps: Seq[Column],
+      dropped: Seq[(String, Column)]
+  ): DataFrame = {
+    def expressions(columns: Seq[Column]) = columns.map(SparkPlans.expression)
+    val counts = CountExamples(
+      name,
+      UUID.randomUUID,
+      CountedNames(labels, dropped.map(_._1)),
+      SparkPlans.expression(isExample),
+      expressions(labels.map(Columns.named)),
+      expressions(caps),
+      expressions(dropped.map(_._2)),
+      SparkPlans.analyzed(rows)
+    )
+    SparkPlans.toFrame(SparkPlans.session(rows), counts)
   }
 }

@@ -44,15 +44,13 @@ final class StoredJoinPartition(
     val join = tasks.task(StoredJoinContext(columns, store, memory, bufferBytes, metrics))
     context.addTaskCompletionListener[Unit](_ => join.close())
 
-    var outputRows = 0L
-    val rows = join.output(left, right).map { row =>
-      outputRows += 1
-      row
-    }
-    SparkState.onCompletion(rows) {
-      metrics("numOutputRows") += outputRows
-      finish(join, store, memory)
-    }
+    new OutputRows(
+      join.output(left, right),
+      count => {
+        metrics("numOutputRows") += count
+        finish(join, store, memory)
+      }
+    )
   }
 
   private def open(partition: Int): TailraceStateStore = {

@@ -7,7 +7,7 @@ import java.util.concurrent.{Executor, ExecutorService, PriorityBlockingQueue, T
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.memory.TaskMemoryManager
 import org.apache.spark.sql.execution.streaming.state.StateStore
-import org.apache.spark.util.{CompletionIterator, ThreadUtils, Utils}
+import org.apache.spark.util.{ThreadUtils, Utils}
 import org.apache.spark.{SparkEnv, TaskContext}
 
 /** Spark's internals that the state engine uses. */
@@ -22,10 +22,6 @@ object SparkState {
   /** Tells the driver that a version was written; without it Spark's commit validation fails the batch. */
   def reportCommit(version: Long, id: StateStoreId, hadoopConf: Configuration): Unit =
     StateStore.reportCommitToCoordinator(version, id, hadoopConf)
-
-  /** The same rows; `body` runs once, when the last one has been taken. */
-  def onCompletion[T](rows: Iterator[T])(body: => Unit): Iterator[T] =
-    CompletionIterator[T, Iterator[T]](rows, body)
 
   /** As many daemon threads as there is work, which end when there is none. */
   def threads(name: String): ExecutorService = ThreadUtils.newDaemonCachedThreadPool(name)

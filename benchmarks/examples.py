@@ -125,7 +125,8 @@ def _bar(runs: list[RunResult], first: str, second: str, bar: float) -> str:
         ratio(first, second, "written_bytes"),
     ]
     above = "-"
-    if any(run.engine == _FLOOR for run in runs):
+    # The floor is that of three labels.
+    if any(run.engine == _FLOOR for run in runs) and not first.endswith("-1"):
         floor, mine, other = (of(engine, "cpu_seconds") for engine in (_FLOOR, first, second))
         rounds = zip(floor, mine, other, strict=True)
         above = f"{median((o - least) / (m - least) for least, m, o in rounds):.2f}"

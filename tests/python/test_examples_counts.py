@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -82,7 +83,47 @@ def test_two_definitions_of_one_query_need_names(spark: SparkSession) -> None:
 
 def test_a_definition_that_is_used_twice_is_one(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(1, 1, at(0)), (2, 1, at(5)), (3, 2, at(5))], _SCHEMA)
-    # One that is used twice is one.
     examples = _made(frame, frame).batch()
     rows = examples.union(examples).select("id", F.size("click").alias("clicks")).collect()
     assert sorted((row.id, row.clicks) for row in rows) == [(1, 2), (1, 2), (2, 1), (2, 1), (3, 1), (3, 1)]
+
+
+def test_a_cached_definition_is_found_by_an_equal_one(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = spark.createDataFrame([(1, 1, at(0))], _SCHEMA)
+    cached = _made(frame, frame).batch().cache()
+    try:
+        assert cached.count() == 1
+        _made(frame, frame).batch().explain()
+        assert "InMemoryTableScan" in capsys.readouterr().out
+    finally:
+        cached.unpersist()
+
+
+@pytest.mark.parametrize("attribution", [None, tailrace.linear()])
+def test_state_of_examples_moves_with_their_query(
+    stream_test: StreamTest, tmp_path: Path, attribution: tailrace.Attribution | None
+) -> None:
+    served, clicked = (stream_test.source(_SCHEMA) for _ in range(2))
+    impressions, clicks = (source.frame.withWatermark("at", "1 second") for source in (served, clicked))
+    made = tailrace.examples(impressions, on="user", time="at")
+    stream = made.label("click", clicks, time="at", after="9 seconds", attribution=attribution).stream()
+    with stream_test.query(stream) as query:
+        served.add((1, 1, at(10)), (2, 2, at(11)), (3, 1, at(11)))
+        clicked.add((5, 1, at(12)))
+        query.run()
+        query.stop()
+        tailrace.export_state(stream_test.spark, query.checkpoint, tmp_path / "export")
+        done = tailrace.import_state(stream, tmp_path / "made", export=tmp_path / "export")
+        # With attribution, each impression has left a touch.
+        assert (done.left, done.right) == (3, 1 if attribution is None else 4)
+        query.checkpoint.rename(tmp_path / "before")
+        (tmp_path / "made").rename(query.checkpoint)
+        query.restart()
+        for source in (served, clicked):
+            source.add((-1, 9, at(5000)))
+        query.run()
+        shares = {row["id"]: [event.get("credit") for event in row["click"]] for row in query.rows()}
+        share = None if attribution is None else Decimal("0.5")
+        assert shares == {1: [share], 2: [], 3: [share]}

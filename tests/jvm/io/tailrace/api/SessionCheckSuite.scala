@@ -30,7 +30,7 @@ class SessionCheckSuite extends SparkSuite {
     val strategies = spark.sessionState.planner.strategies
     assert(strategies.count(_ == LabelJoinStrategy) == 1)
     val ours = strategies.map(_.getClass.getName).filter(_.startsWith("io.tailrace."))
-    assert(ours.size == 11 && ours == ours.distinct)
+    assert(ours.size == 12 && ours == ours.distinct)
   }
 
   /** Made by the constructor: every other way to a session finds the service file on this class path. */

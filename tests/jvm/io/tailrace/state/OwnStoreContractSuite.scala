@@ -5,6 +5,7 @@ import java.util.UUID
 import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.tailrace.StreamAccess
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.testkit.{StoreFixture, TestRow}
@@ -169,7 +170,7 @@ final class OwnStoreContractSuite extends AnyFunSuite with StoreFixture {
         assert(count(after.iterator()) == 2)
         after.release()
         assert(StateStore.isLoaded(id))
-      } finally StateStore.stop()
+      } finally StreamAccess.stopStores()
     }
   }
 

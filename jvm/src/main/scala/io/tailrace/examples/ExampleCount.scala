@@ -27,12 +27,12 @@ private[examples] final case class ExampleCount(seen: Long, counts: Array[Long])
 private[examples] object ExampleCount {
 
   /** Places: that of the examples, the first of the labels, and how many each label has. */
-  val Rows = 0
-  val Labels = 1
+  val Examples = 0
+  val FirstLabel = 1
   val OfLabel = 3
 
   def none(labels: Int, predicates: Int): ExampleCount =
-    ExampleCount(0, new Array[Long](Labels + OfLabel * labels + predicates))
+    ExampleCount(0, new Array[Long](FirstLabel + OfLabel * labels + predicates))
 }
 
 /** The names of what is counted.
@@ -48,12 +48,12 @@ private[examples] final case class CountedNames(labels: Seq[String], predicates:
 
   /** The row in the query's progress. */
   def row(count: ExampleCount): Row = {
-    val (ofLabels, dropped) = count.counts.toSeq.drop(Labels).splitAt(OfLabel * labels.size)
+    val (ofLabels, dropped) = count.counts.toSeq.drop(FirstLabel).splitAt(OfLabel * labels.size)
     val sample = rows(predicates, dropped.map(Seq(_)), Sample)
     if (labels.isEmpty) new GenericRowWithSchema(Array(sample), Arriving)
     else {
       val each = rows(labels, ofLabels.grouped(OfLabel).toSeq, Label)
-      new GenericRowWithSchema(Array(count.counts(Rows), each, sample), Schema)
+      new GenericRowWithSchema(Array(count.counts(Examples), each, sample), Schema)
     }
   }
 
@@ -85,11 +85,11 @@ private[examples] final class RowCounting(columns: CountedColumns) extends RowOb
   import ExampleCount._
   import columns._
 
-  private val example = Condition(isExample)
+  private val example = new Asked(isExample)
   private val arrays = events.map(e => new LabelArray(BindReferences.bindReference(e, input))).toArray
-  private val caps = truncated.map(Condition(_)).toArray
-  private val drops = dropped.map(Condition(_)).toArray
-  private val firstDrop = Labels + OfLabel * arrays.length
+  private val caps = truncated.map(new Asked(_)).toArray
+  private val drops = dropped.map(new Asked(_)).toArray
+  private val firstDrop = FirstLabel + OfLabel * arrays.length
   private val counts = none(arrays.length, drops.length).counts
   private var seen = 0L
 
@@ -106,8 +106,8 @@ private[examples] final class RowCounting(columns: CountedColumns) extends RowOb
   }
 
   private def seeExample(row: InternalRow): Unit = {
-    counts(Rows) += 1
-    var at = Labels
+    counts(Examples) += 1
+    var at = FirstLabel
     var i = 0
     while (i < arrays.length) {
       val size = arrays(i).size(row)
@@ -121,23 +121,17 @@ private[examples] final class RowCounting(columns: CountedColumns) extends RowOb
     }
   }
 
-  /** A condition that generated code asks, unless it is always the same. */
-  private final class Condition(always: Option[Boolean], predicate: => BasePredicate) {
+  /** Whether an expression is true for a row. Most are the same for all rows. */
+  private final class Asked(of: Expression) {
+    private val always = of match {
+      case Literal(value, BooleanType) => Some(value == true)
+      case _ => None
+    }
     private val fixed = always.isDefined
     private val value = always.contains(true)
-    private lazy val asked = predicate
+    private val bound = BindReferences.bindReference(of, input)
 
-    def holds(row: InternalRow): Boolean = if (fixed) value else asked.eval(row)
-  }
-
-  private object Condition {
-    def apply(of: Expression): Condition = {
-      val always = of match {
-        case Literal(value, BooleanType) => Some(value == true)
-        case _ => None
-      }
-      new Condition(always, Predicate.create(of, input))
-    }
+    def holds(row: InternalRow): Boolean = if (fixed) value else bound.eval(row) == true
   }
 }
 

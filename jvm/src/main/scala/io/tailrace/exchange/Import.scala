@@ -49,7 +49,9 @@ final case class ImportOptions(
   */
 private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, checkpoint: String) {
   private val joins = query.collect { case node: JoinNode => node }
-  private val others = query.collect { case node: TailraceNode if !joins.contains(node) => node.operator }
+  private val others = query.collect {
+    case node: TailraceNode if !joins.contains(node) && !node.onlyLooks => node.operator
+  }
   private val sources = query.collectLeaves().filter(_.isStreaming)
   private val join = joins match {
     case Seq(only) if only.operator == "tailrace.join" && others.isEmpty => only
@@ -97,13 +99,14 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
     val same = session.sessionState.conf.resolver
     def found(column: Attribute): Option[(String, DataType)] =
       table.schema.find(field => same(field.name, column.name)).map(field => field.name -> field.dataType)
+    // Tables say of few parts that they are never null.
     val missing =
-      wanted.filterNot(column => found(column).exists(of => Cast.canUpCast(of._2, column.dataType)))
+      wanted.filterNot(column => found(column).exists(of => Cast.canUpCast(of._2, nullable(column.dataType))))
     if (missing.nonEmpty)
       throw ExchangeErrors.columns(side, missing.map(column => s"${column.name} ${column.dataType.sql}"))
     table.select(wanted.map { column =>
       val (name, _) = found(column).get
-      table.col(quoteIdentifier(name)).cast(column.dataType).as(column.name): Column
+      table.col(quoteIdentifier(name)).cast(nullable(column.dataType)).as(column.name): Column
     }: _*)
   }
 

@@ -7,14 +7,15 @@ trait RowObserver {
   def see(row: InternalRow): Unit
 }
 
-/** The rows that come out of a task's join.
+/** The rows of a task as they come out.
   *
-  * The operator above may look at each of them without an iterator of its own: calls through an iterator of
-  * Scala's can't be inlined where a JVM has had several kinds of them there, and took 5 % of a query's time.
+  * The operator above may look at each of them without an iterator of its own: its calls can't be inlined where
+  * a JVM has had several kinds of iterators.
   *
   * @param end called once, with the number of rows, when there are no more
   */
-final class OutputRows(rows: Iterator[InternalRow], end: Long => Unit) extends Iterator[InternalRow] {
+final class OutputRows(rows: Iterator[InternalRow], end: Long => Unit = _ => ())
+    extends Iterator[InternalRow] {
   private var observer: RowObserver = _
   private var count = 0L
   private var hasEnded = false

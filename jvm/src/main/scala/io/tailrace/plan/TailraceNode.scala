@@ -14,11 +14,14 @@ trait TailraceNode extends LogicalPlan {
   /** Whether its rows are final, so that the output mode has to be append. */
   def onlyAppends: Boolean = false
 
+  /** Whether rows come out as they are, and it keeps nothing of them. */
+  def onlyLooks: Boolean = false
+
   /** Whether it keeps something of each micro-batch: a batch that runs again then has to be the same. */
-  def keepsBatches: Boolean = true
+  def keepsBatches: Boolean = !onlyLooks
 
   /** Whether an input row may come out as no row. */
-  def dropsRows: Boolean = true
+  def dropsRows: Boolean = !onlyLooks
 
   /** Whether each task returns the rows of its input, in their order. */
   def keepsTasks: Boolean = false

@@ -150,8 +150,8 @@ private[watermark] object ServerFailover {
   private def begun(request: HttpRequest.Builder): CompletableFuture[HttpResponse[String]] =
     http.sendAsync(request.build(), HttpResponse.BodyHandlers.ofString(UTF_8))
 
-  /** The timeout here covers the whole answer. The HTTP client's own covers only the headers, and ends at the
-    * same time: either may be first, so both give the same error.
+  /** The timeout here covers the whole answer. The HTTP client's own are of the same length, and cover the
+    * connection and the headers: any may be first, so all give the same error.
     */
   private def whole(answer: CompletableFuture[HttpResponse[String]]): HttpResponse[String] =
     try answer.get(Timeout.toMillis, TimeUnit.MILLISECONDS)

@@ -10,6 +10,9 @@ import org.apache.spark.sql.execution.streaming.runtime._
 import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.sql.streaming.{OutputMode, SourceProgress, StreamingQuery, StreamingQueryProgress}
 import org.apache.spark.sql.{DataFrame, Dataset, Row, classic}
+import org.scalatest.Assertions._
+import org.scalatest.concurrent.Eventually._
+import org.scalatest.time.{Seconds, Span}
 
 /** Spark's internals that the stream harness uses. */
 object StreamAccess {
@@ -82,8 +85,21 @@ object StreamAccess {
 
   /** Closes the stores of all partitions, and ends what does their upkeep: the next store to be opened begins it anew, with
     * the settings of its query.
+    *
+    * Spark's `stop` waits six minutes for a thread that does upkeep, while it has the lock that the thread waits for. So the
+    * threads come to rest first: without stores they have nothing to do.
     */
-  def stopStores(): Unit = StateStore.stop()
+  def stopStores(): Unit = {
+    StateStore.unloadAll()
+    eventually(timeout(Span(30, Seconds)))(assert(!isUpkeepRunning))
+    StateStore.stop()
+  }
+
+  private def isUpkeepRunning: Boolean =
+    Thread.getAllStackTraces.asScala.exists { case (thread, frames) =>
+      thread.getName.startsWith("state-store-maintenance-thread") &&
+      frames.exists(_.getClassName.startsWith(StateStore.getClass.getName))
+    }
 
   /** The watermark of the last batch, in milliseconds. */
   def watermarkMs(query: StreamingQuery): Long =

@@ -1,17 +1,17 @@
-"""Compares Tailrace with Flink where both keep their checkpoints in one object store.
+"""Compares Tailrace with Flink and Spark on the same rows, with their checkpoints in the same place.
 
-    python benchmarks/scale.py --flink DIR --window '30 minutes' --slices 20
-    python benchmarks/scale.py --flink DIR --window '24 hours' --slices 1000 --hours 48 --equal-commits
+    python benchmarks/scale.py --local --engines tailrace spark-format-4 flink-heap flink-rocksdb --name peers
+    python benchmarks/scale.py --window '24 hours' --slices 1000 --hours 48 --equal-commits
 
-Both read the same data from the local disk, and write their checkpoints to one S3Proxy, where each request
-waits for 30 ms: Tailrace by S3A, Flink by its own S3 file system. Each run has a fresh JVM with two task
-slots, and a fresh store; the engines take turns. `--gateway PROGRAM` takes a store that costs less of the
-processors, and doesn't wait. DIR has the programs of the peers with `peers.patch`, built.
+All engines read the same data from the local disk. With `--local` their checkpoints are on it, too. Otherwise
+they are in one S3Proxy, where each request takes 30 ms: Tailrace and Spark use S3A, Flink its own S3 file
+system. `--gateway PROGRAM` takes a store that uses less of the processors and answers at once. Each run has a
+fresh JVM with two task slots and a fresh store; the engines take turns. Maven builds Flink's programs, which
+are in `benchmarks/peers`, if they aren't built yet.
 
-Tailrace makes what it has read durable with each micro-batch, and Flink with each checkpoint, which is one
-in 10 seconds, as in the other comparison. With `--equal-commits`, Flink makes as many: its source takes the
-rows of a slice, and waits for a checkpoint. `--limit` ends a run of Flink's, and the table has the rows until
-then.
+Tailrace commits each micro-batch, and Flink each checkpoint: one in 10 seconds, or with `--equal-commits` one
+per micro-batch of Tailrace: Flink's source reads the rows of a slice and waits for a checkpoint. `--limit`
+ends a run of Flink, and the table has the rows until then.
 Other regimes have programs of their own: see `benchmarks/README.md`.
 """
 
@@ -38,19 +38,46 @@ from gateway import Gateway, run_gateway
 from stores import S3, run_s3
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
-_ENGINES = ("tailrace", "flink-heap", "flink-rocksdb")
+_ENGINES = ("tailrace", "spark-format-4", "flink-heap", "flink-rocksdb")
+_PEERS = Path(__file__).with_name("peers")
 _OPENS = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("util", "lang", "time", "nio")]
 # Flink's two readers take every other record. Spark's two tasks take a file's row groups.
 _ROW_GROUP = 32_768
 _COORDINATOR = "org.apache.flink.runtime.checkpoint.CheckpointCoordinator"
-_RESULT = re.compile(r"rows=(\d+) secs=([\d.]+) .*? out=(\d+) labels=(\d+) .*?cpu=(\d+)s")
+_RESULT = re.compile(r"rows=(\d+) secs=([\d.]+) .*? out=(\d+) labels=(\d+) .*?cpu=([\d.]+)s .*?rss=(\d+)MiB")
+
+
+class _LocalDisk:
+    """Checkpoints on the disk that has the data.
+
+    Attributes:
+        settings: of a Spark session: none.
+    """
+
+    settings: Mapping[str, str] = {}
+
+    def __init__(self, work: Path) -> None:
+        self._work = work
+
+    def url(self, path: str) -> str:
+        """The checkpoint's location."""
+        return f"{self._work}/{path}"
+
+    def cpu_seconds(self) -> float:
+        """There is no process of its own."""
+        return 0.0
 
 
 @contextmanager
-def _run_store(gateway: Path | None, latency: int, work: Path) -> Generator[S3 | Gateway]:
-    if gateway:
+def _run_store(
+    gateway: Path | None, latency: int, work: Path, *, local: bool
+) -> Generator[S3 | Gateway | _LocalDisk]:
+    if local:
+        with tempfile.TemporaryDirectory(prefix="checkpoints-", dir=work) as folder:
+            yield _LocalDisk(Path(folder))
+    elif gateway:
         with run_gateway(gateway, work) as store:
             yield store
     else:
@@ -62,31 +89,25 @@ def _run_store(gateway: Path | None, latency: int, work: Path) -> Generator[S3 |
 
 @dataclass(frozen=True)
 class _Flink:
-    """How Flink runs: its programs, its data, the window, and the records of a reader between two commits."""
+    """How Flink runs: its data, the window, and the records of a reader between two commits."""
 
-    peers: Path
     flat: Path
     minutes: int
     records: int | None
     limit: int
 
 
-def _flink(backend: str, flink: _Flink, store: S3 | Gateway, work: Path) -> dict[str, Any]:
+def _flink(backend: str, flink: _Flink, store: S3 | Gateway | _LocalDisk, work: Path) -> dict[str, Any]:
     """One run of Flink's program. It says what it has measured in a line of its own."""
     work.mkdir()
-    s3a = "spark.hadoop.fs.s3a."
+    checkpoints = store.url(f"flink/{work.name}").replace("s3a:", "s3:")
     options = {
         "execution.checkpointing.interval": "10 s" if flink.records is None else "10 ms",
-        "execution.checkpointing.dir": store.url(f"flink/{work.name}").replace("s3a:", "s3:"),
-        "s3.endpoint": store.settings[f"{s3a}endpoint"],
-        "s3.endpoint.region": "us-east-1",
-        "s3.directory.marker.retention": "keep",  # the gateway can't delete those of parents
-        "s3.path.style.access": "true",
-        "s3.access-key": store.settings[f"{s3a}access.key"],
-        "s3.secret-key": store.settings[f"{s3a}secret.key"],
+        "execution.checkpointing.dir": f"file://{checkpoints}" if checkpoints[0] == "/" else checkpoints,
         "state.backend.rocksdb.timer-service.factory": "HEAP",
+        **({} if isinstance(store, _LocalDisk) else _s3_options(store)),
     }
-    classes = f"{flink.peers}/flink/target/classes:{flink.peers}/flink/target/lib/*"
+    classes = f"{_PEERS}/flink/target/classes:{_PEERS}/flink/target/lib/*"
     log = "-Dorg.slf4j.simpleLogger."
     quiet = [f"{log}defaultLogLevel=error", f"{log}log.{_COORDINATOR}=info"]
     given = [f"-Dwindow.minutes={flink.minutes}", f"-Dlimit.seconds={flink.limit}"]
@@ -98,15 +119,40 @@ def _flink(backend: str, flink: _Flink, store: S3 | Gateway, work: Path) -> dict
     found = _RESULT.search(done.stdout)
     if found is None:
         raise RuntimeError(f"Flink failed:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
-    rows, seconds, out, labels, cpu = found.groups()
+    rows, seconds, out, labels, cpu, rss = found.groups()
     commits = done.stderr.count("Completed checkpoint ")
     numbers = {"rows": int(rows), "out": int(out), "labels": int(labels), "commits": commits}
-    return {"seconds": float(seconds), "cpu_seconds": float(cpu), **numbers}
+    costs = {"seconds": float(seconds), "cpu_seconds": float(cpu), "peak_rss_bytes": int(rss) * 2**20}
+    return costs | numbers | {"versions": {"flink": _flink_version()}}
 
 
-def _tailrace(streams: Streams, window: str, store: S3 | Gateway, work: Path) -> dict[str, Any]:
+def _s3_options(store: S3 | Gateway) -> dict[str, str]:
+    s3a = "spark.hadoop.fs.s3a."
+    return {
+        "s3.endpoint": store.settings[f"{s3a}endpoint"],
+        "s3.endpoint.region": "us-east-1",
+        "s3.directory.marker.retention": "keep",  # the gateway can't delete those of parents
+        "s3.path.style.access": "true",
+        "s3.access-key": store.settings[f"{s3a}access.key"],
+        "s3.secret-key": store.settings[f"{s3a}secret.key"],
+    }
+
+
+def _flink_version() -> str:
+    pom = (_PEERS / "flink" / "pom.xml").read_text(encoding="utf-8")
+    return pom.partition("<flink.version>")[2].partition("<")[0]
+
+
+def _build_flink() -> None:
+    if not (_PEERS / "flink" / "target" / "lib").is_dir():
+        subprocess.run(["mvn", "-q", "-B", "package"], cwd=_PEERS / "flink", check=True)
+
+
+def _spark(
+    engine: str, streams: Streams, window: str, store: S3 | Gateway | _LocalDisk, work: Path
+) -> dict[str, Any]:
     spec = RunSpec(
-        engine="tailrace",
+        engine=engine,
         data=str(streams.path),
         rows=streams.rows,
         window=window,
@@ -116,7 +162,8 @@ def _tailrace(streams: Streams, window: str, store: S3 | Gateway, work: Path) ->
         memory="4g",
         conf=dict(store.settings),
         scratch=str(work),
-        checkpoint=store.url(f"tailrace/{work.name}"),
+        # Where it is local, the run measures what it writes to it.
+        checkpoint="" if isinstance(store, _LocalDisk) else store.url(f"{engine}/{work.name}"),
     )
     run = asdict(launch(spec, timeout=3600))
     return run | {"commits": run["batches"]}
@@ -156,7 +203,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--flink", type=Path, required=True, help="the directory of the peers, built")
     parser.add_argument("--window", default="30 minutes")
     parser.add_argument("--left", type=int, default=2_600_000)
     parser.add_argument("--slices", type=int, default=20)
@@ -164,7 +210,9 @@ def main() -> int:
     parser.add_argument("--latency", type=int, default=30, help="of each request, in ms (default: 30)")
     parser.add_argument("--equal-commits", action="store_true", help="Flink commits with each slice")
     parser.add_argument("--limit", type=int, default=3000, help="of a run of Flink's, in s (default: 3000)")
-    parser.add_argument("--engines", nargs="+", choices=_ENGINES, default=list(_ENGINES))
+    without_spark = [engine for engine in _ENGINES if engine != "spark-format-4"]
+    parser.add_argument("--engines", nargs="+", choices=_ENGINES, default=without_spark)
+    parser.add_argument("--local", action="store_true", help="checkpoints on the local disk")
     parser.add_argument("--gateway", type=Path, help="Versity's gateway, to be used instead of S3Proxy")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--name", default="flink-s3")
@@ -175,29 +223,31 @@ def main() -> int:
         workload = Workload(left=a.left, slices=a.slices, hours=a.hours, row_group=_ROW_GROUP)
         streams = prepare(workload, work / "data")
         flat = work / "data.bin"
-        subprocess.run([sys.executable, a.flink / "convert.py", streams.path, flat], check=True)
+        _build_flink()
+        subprocess.run([sys.executable, _PEERS / "convert.py", streams.path, flat], check=True)
         records = -(-streams.rows // (2 * a.slices)) if a.equal_commits else None
-        flink = _Flink(a.flink, flat, _minutes(a.window), records, a.limit)
+        flink = _Flink(flat, _minutes(a.window), records, a.limit)
         for n in range(a.runs):
             turn = n % len(a.engines)
             for engine in (*a.engines[turn:], *a.engines[:turn]):
                 scratch = work / f"{engine}-{n}"
-                with _run_store(a.gateway, a.latency, work) as store:
+                with _run_store(a.gateway, a.latency, work, local=a.local) as store:
                     before = store.cpu_seconds()
-                    if engine == "tailrace":
-                        run = _tailrace(streams, a.window, store, scratch)
-                    else:
+                    if engine.startswith("flink-"):
                         run = _flink(engine.removeprefix("flink-"), flink, store, scratch)
+                    else:
+                        run = _spark(engine, streams, a.window, store, scratch)
                     run |= {"engine": engine, "run": n, "store_cpu_seconds": store.cpu_seconds() - before}
                 runs.append(run)
                 times = f"{run['seconds']:.1f} s, {run['cpu_seconds']:.1f} s of CPU"
                 print(f"{engine}, {n}: {times}", flush=True)
     right = streams.rows - streams.left_rows
     kept = "Versity's gateway" if a.gateway else f"S3Proxy, {a.latency} ms a request,"
+    place = "checkpoints on the local disk" if a.local else f"{kept} on the same cores"
     kind = (
         f"{streams.left_rows:,} left rows and {right:,} right ones in {a.slices} slices of {a.hours} hours, "
         f"window {a.window}; "
-        f"Flink checkpoints {'with each slice' if a.equal_commits else 'each 10 s'}; {kept} on the same cores"
+        f"Flink checkpoints {'with each slice' if a.equal_commits else 'each 10 s'}; {place}"
     )
     report.save(a.name, [*report.heading(kind), "", *_table(runs), "", *map(json.dumps, runs)])
     return 0

@@ -1,11 +1,11 @@
 """Compares `tailrace.as_of` with Flink's event-time temporal join on RocksDB.
 
-    python benchmarks/as_of.py --flink DIR --runs 3
+    python benchmarks/as_of.py --runs 3
 
-DIR has the peers' programs, built. Each key is updated --updates times over an hour, and the left rows ask
-for random keys at random times. First both run over a twentieth of it, and have to find the same row for each
-left row. Then they run in turn, each time in a fresh JVM. Leaves the table in benchmarks/results/as-of.txt.
-Exit code 1 if the outputs differ: then nothing is timed.
+Maven builds Flink's program, which is in `benchmarks/peers`. Each key is updated --updates times over an
+hour, and the left rows ask for random keys at random times. First both run over a twentieth of it, and
+have to find the same row for each left row. Then they run in turn, each time in a fresh JVM. Leaves the table
+in benchmarks/results/as-of.txt. Exit code 1 if the outputs differ: then nothing is timed.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import flink
 import report
 from runs import RunSpec, launch
 from workload import EPOCH_MS
@@ -40,8 +41,6 @@ _SLICES = 20
 _VALUE_BYTES = 100
 _FIRST_MTIME = 1_600_000_000
 _RESULT = re.compile(r"RESULT rows=(\d+) secs=([\d.]+) out=(\d+) found=(\d+) cpu=([\d.]+)")
-_PROGRAM = Path(__file__).with_name("peers") / "TemporalJoin.java"
-_OPENS = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("util", "lang", "time", "nio")]
 
 
 @dataclass(frozen=True)
@@ -107,15 +106,10 @@ def _tailrace(data: Path, rows: int, work: Path, *, checked: bool = False) -> _C
     return _Cost(run.rows, run.seconds, run.cpu_seconds)
 
 
-def _flink(peers: Path, flat: Path, work: Path, csv: str = "-") -> _Cost:
-    classes = f"{work}/classes:{peers}/flink/target/classes:{peers}/flink/target/lib/*"
-    compiled = ["javac", "-d", f"{work}/classes", "-cp", classes, str(_PROGRAM)]
-    subprocess.run(compiled, check=True)
+def _flink(flat: Path, work: Path, csv: str = "-") -> _Cost:
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-    command = ["java", "-Xmx4g", "-XX:+UseG1GC", quiet, *_OPENS, "-cp", classes, "peers.flink.TemporalJoin"]
-    done = subprocess.run(
-        [*command, str(flat), csv, str(work)], capture_output=True, text=True, timeout=3600, check=False
-    )
+    command = flink.command("TemporalJoin", [str(flat), csv, str(work)], ["-XX:+UseG1GC", quiet])
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
     found = _RESULT.search(done.stdout)
     if found is None:
         raise RuntimeError(f"Flink failed:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
@@ -123,13 +117,13 @@ def _flink(peers: Path, flat: Path, work: Path, csv: str = "-") -> _Cost:
     return _Cost(int(rows), float(seconds), float(cpu))
 
 
-def _flat(peers: Path, data: Path) -> Path:
+def _flat(data: Path) -> Path:
     flat = data.with_suffix(".bin")
-    subprocess.run([sys.executable, peers / "convert.py", data, flat], check=True, stdout=subprocess.DEVNULL)
+    flink.write_flat(data, flat)
     return flat
 
 
-def _agree(peers: Path, work: Path, keys: int, updates: int, left: int) -> str:
+def _agree(work: Path, keys: int, updates: int, left: int) -> str:
     """What both have found, or SystemExit."""
     data = work / "small"
     rows = _make(data, keys, updates, left)
@@ -139,7 +133,7 @@ def _agree(peers: Path, work: Path, keys: int, updates: int, left: int) -> str:
         ours = {row["id"]: row["found"] for table in tables for row in table.to_pylist()}
     with tempfile.TemporaryDirectory(dir=work) as folder:
         csv = Path(folder, "out.csv")
-        _flink(peers, _flat(peers, data), Path(folder), str(csv))
+        _flink(_flat(data), Path(folder), str(csv))
         lines = (line.split(",") for line in csv.read_text().splitlines())
         theirs = {int(one): None if found == "-1" else int(found) for one, found in lines}
     # The last left row waits.
@@ -158,31 +152,28 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--flink", type=Path, required=True, help="the directory of the peers, built")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--updates", type=int, default=10)
     parser.add_argument("--left", type=int, default=1_000_000)
     a = parser.parse_args()
     costs: dict[str, list[_Cost]] = {"tailrace": [], "flink-rocksdb": []}
+    flink.build()
     with tempfile.TemporaryDirectory(prefix="tailrace-bench-") as folder:
         work = Path(folder).resolve()
-        agreed = _agree(a.flink, work, a.keys // 20, a.updates, a.left // 20)
+        agreed = _agree(work, a.keys // 20, a.updates, a.left // 20)
         print(agreed, flush=True)
         data = work / "large"
         rows = _make(data, a.keys, a.updates, a.left)
-        flat = _flat(a.flink, data)
+        flat = _flat(data)
         for i in range(a.runs):
             for engine in list(costs)[:: 1 if i % 2 == 0 else -1]:
                 with tempfile.TemporaryDirectory(dir=work) as scratch:
                     path = Path(scratch)
-                    if engine == "tailrace":
-                        cost = _tailrace(data, rows, path)
-                    else:
-                        cost = _flink(a.flink, flat, path)
+                    cost = _tailrace(data, rows, path) if engine == "tailrace" else _flink(flat, path)
                 costs[engine].append(cost)
                 print(f"{engine}: {cost}", flush=True)
-    lines = [*report.heading(str(vars(a) | {"flink": "DIR"})), "", agreed, ""]
+    lines = [*report.heading(str(vars(a))), "", agreed, ""]
     lines.append(f"{'engine':16}{'s':>10}{'rows/s':>12}{'CPU s':>10}{'CPU us/row':>12}")
     middle = {
         engine: (median(c.seconds for c in own), median(c.cpu_seconds for c in own))

@@ -1,12 +1,12 @@
 """Compares Tailrace, Spark and Flink on Nexmark's queries 20, 8, and 20 as a left join.
 
-    python benchmarks/nexmark.py --flink DIR --runs 3
+    python benchmarks/nexmark.py --runs 3
 
-DIR has the peers' programs, built. Flink runs the published SQL (`flink-sql`), an interval join in SQL
-(`flink-interval`), and a KeyedCoProcessFunction (`flink-process`), on RocksDB. First each engine runs each
-query over --checked events, and all rows that come out are compared with the answer by brute force, all
-columns of each. Then the engines run in turn, each time in a fresh JVM. Leaves the table in
-benchmarks/results/nexmark.txt. Exit code 1 if an output is wrong: then nothing is timed.
+Maven builds Flink's programs, which are in `benchmarks/peers`. Flink runs the published SQL (`flink-sql`),
+an interval join in SQL (`flink-interval`), and a KeyedCoProcessFunction (`flink-process`), on RocksDB.
+First each engine runs each query over --checked events, and all rows that come out are compared with the
+answer by brute force, all columns of each. Then the engines run in turn, each time in a fresh JVM. Leaves
+the table in benchmarks/results/nexmark.txt. Exit code 1 if an output is wrong: then nothing is timed.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+import flink
 import nexmark_events
 import report
 from nexmark_answers import expected, read_spark, read_tsv
@@ -42,8 +43,6 @@ _ENGINES = {
     "q20-left": (_TAILRACE, _SPARK, "flink-interval", "flink-process"),
 }
 _RESULT = re.compile(r"RESULT secs=([\d.]+) cpu=([\d.]+)")
-_PROGRAMS = [Path(__file__).with_name("peers") / f"Nexmark{name}.java" for name in ("", "Process", "Source")]
-_OPENS = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("util", "lang", "time", "nio")]
 
 
 @dataclass(frozen=True)
@@ -57,15 +56,9 @@ class _Cost:
 
 @dataclass(frozen=True)
 class _Bench:
-    """What all runs have in common: the peers' programs, and a directory of the comparison's own."""
+    """What all runs have in common: a directory of the comparison's own."""
 
-    flink: Path
     work: Path
-
-    def compile(self) -> None:
-        """Flink's programs."""
-        command = ["javac", "-d", f"{self.work}/classes", "-cp", self._classes(), *map(str, _PROGRAMS)]
-        subprocess.run(command, check=True)
 
     def run(self, query: str, engine: str, events: Events, *, checked: bool = False) -> tuple[_Cost, Answer]:
         """One run, and what has come out if that is to be checked."""
@@ -77,9 +70,6 @@ class _Bench:
                 seconds, cpu, answer = _run_spark(query, engine, events, rows, Path(scratch), checked=checked)
         return _Cost(query, engine, rows, seconds, cpu), answer
 
-    def _classes(self) -> str:
-        return f"{self.work}/classes:{self.flink}/flink/target/lib/*"
-
     def _run_flink(
         self, query: str, engine: str, events: Events, scratch: Path, *, checked: bool
     ) -> tuple[float, float, Answer]:
@@ -88,9 +78,9 @@ class _Bench:
             nexmark_events.write_flat(events, READS[query], flat)
         quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
         out = scratch / "out.tsv"
-        command = ["java", "-Xmx4g", "-XX:+UseG1GC", quiet, *_OPENS, "-cp", self._classes()]
-        command += ["peers.flink.Nexmark", engine.removeprefix(f"{_FLINK}-"), query, str(flat)]
-        command += [str(out) if checked else "-", str(scratch)]
+        arguments = [engine.removeprefix(f"{_FLINK}-"), query, str(flat)]
+        arguments += [str(out) if checked else "-", str(scratch)]
+        command = flink.command("Nexmark", arguments, ["-XX:+UseG1GC", quiet])
         done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
         found = _RESULT.search(done.stdout)
         if found is None:
@@ -183,7 +173,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--flink", type=Path, required=True, help="the directory of the peers, built")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--events", type=int, default=5_000_000)
     parser.add_argument("--checked", type=int, default=500_000, help="events of the comparison of outputs")
@@ -195,10 +184,10 @@ def main() -> int:
     parser.add_argument("--name", default="nexmark", help="of the file in benchmarks/results")
     a = parser.parse_args()
     engines: dict[str, Sequence[str]] = {query: _ENGINES[query] for query in a.queries}
-    header = report.heading(str(vars(a) | {"flink": "DIR"}))
+    header = report.heading(str(vars(a)))
     with tempfile.TemporaryDirectory(prefix="tailrace-bench-") as folder:
-        bench = _Bench(a.flink.resolve(), Path(folder).resolve())
-        bench.compile()
+        bench = _Bench(Path(folder).resolve())
+        flink.build()
         agreed = _check(bench, nexmark_events.write(bench.work / "small", a.checked, a.slices), engines)
         events = nexmark_events.write(bench.work / "large", a.events, a.slices)
         costs = _time(bench, events, engines, a.runs, a.skip)

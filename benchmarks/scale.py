@@ -29,6 +29,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+import flink
 import report
 from runs import RunSpec, launch
 from workload import Streams, Workload, prepare
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
 _ENGINES = ("tailrace", "spark-format-4", "flink-heap", "flink-rocksdb")
-_PEERS = Path(__file__).with_name("peers")
-_OPENS = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("util", "lang", "time", "nio")]
 # Flink's two readers take every other record. Spark's two tasks take a file's row groups.
 _ROW_GROUP = 32_768
 _COORDINATOR = "org.apache.flink.runtime.checkpoint.CheckpointCoordinator"
@@ -97,24 +96,23 @@ class _Flink:
     limit: int
 
 
-def _flink(backend: str, flink: _Flink, store: S3 | Gateway | _LocalDisk, work: Path) -> dict[str, Any]:
+def _flink(backend: str, given: _Flink, store: S3 | Gateway | _LocalDisk, work: Path) -> dict[str, Any]:
     """One run of Flink's program. It says what it has measured in a line of its own."""
     work.mkdir()
     checkpoints = store.url(f"flink/{work.name}").replace("s3a:", "s3:")
     options = {
-        "execution.checkpointing.interval": "10 s" if flink.records is None else "10 ms",
+        "execution.checkpointing.interval": "10 s" if given.records is None else "10 ms",
         "execution.checkpointing.dir": f"file://{checkpoints}" if checkpoints[0] == "/" else checkpoints,
         "state.backend.rocksdb.timer-service.factory": "HEAP",
         **({} if isinstance(store, _LocalDisk) else _s3_options(store)),
     }
-    classes = f"{_PEERS}/flink/target/classes:{_PEERS}/flink/target/lib/*"
     log = "-Dorg.slf4j.simpleLogger."
     quiet = [f"{log}defaultLogLevel=error", f"{log}log.{_COORDINATOR}=info"]
-    given = [f"-Dwindow.minutes={flink.minutes}", f"-Dlimit.seconds={flink.limit}"]
-    if flink.records is not None:
-        given.append(f"-Dgate.records={flink.records}")
-    command = ["java", "-Xmx4g", *quiet, *given, *_OPENS, "-cp", classes, "peers.flink.FlinkJoin"]
-    command += ["group", backend, str(flink.flat), "-", str(work), *(f"{k}={v}" for k, v in options.items())]
+    properties = [f"-Dwindow.minutes={given.minutes}", f"-Dlimit.seconds={given.limit}"]
+    if given.records is not None:
+        properties.append(f"-Dgate.records={given.records}")
+    arguments = ["group", backend, str(given.flat), "-", str(work), *(f"{k}={v}" for k, v in options.items())]
+    command = flink.command("FlinkJoin", arguments, [*quiet, *properties])
     done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
     found = _RESULT.search(done.stdout)
     if found is None:
@@ -123,7 +121,7 @@ def _flink(backend: str, flink: _Flink, store: S3 | Gateway | _LocalDisk, work: 
     commits = done.stderr.count("Completed checkpoint ")
     numbers = {"rows": int(rows), "out": int(out), "labels": int(labels), "commits": commits}
     costs = {"seconds": float(seconds), "cpu_seconds": float(cpu), "peak_rss_bytes": int(rss) * 2**20}
-    return costs | numbers | {"versions": {"flink": _flink_version()}}
+    return costs | numbers | {"versions": {"flink": flink.version()}}
 
 
 def _s3_options(store: S3 | Gateway) -> dict[str, str]:
@@ -136,16 +134,6 @@ def _s3_options(store: S3 | Gateway) -> dict[str, str]:
         "s3.access-key": store.settings[f"{s3a}access.key"],
         "s3.secret-key": store.settings[f"{s3a}secret.key"],
     }
-
-
-def _flink_version() -> str:
-    pom = (_PEERS / "flink" / "pom.xml").read_text(encoding="utf-8")
-    return pom.partition("<flink.version>")[2].partition("<")[0]
-
-
-def _build_flink() -> None:
-    if not (_PEERS / "flink" / "target" / "lib").is_dir():
-        subprocess.run(["mvn", "-q", "-B", "package"], cwd=_PEERS / "flink", check=True)
 
 
 def _spark(
@@ -223,10 +211,10 @@ def main() -> int:
         workload = Workload(left=a.left, slices=a.slices, hours=a.hours, row_group=_ROW_GROUP)
         streams = prepare(workload, work / "data")
         flat = work / "data.bin"
-        _build_flink()
-        subprocess.run([sys.executable, _PEERS / "convert.py", streams.path, flat], check=True)
+        flink.build()
+        flink.write_flat(streams.path, flat)
         records = -(-streams.rows // (2 * a.slices)) if a.equal_commits else None
-        flink = _Flink(flat, _minutes(a.window), records, a.limit)
+        given = _Flink(flat, _minutes(a.window), records, a.limit)
         for n in range(a.runs):
             turn = n % len(a.engines)
             for engine in (*a.engines[turn:], *a.engines[:turn]):
@@ -234,7 +222,7 @@ def main() -> int:
                 with _run_store(a.gateway, a.latency, work, local=a.local) as store:
                     before = store.cpu_seconds()
                     if engine.startswith("flink-"):
-                        run = _flink(engine.removeprefix("flink-"), flink, store, scratch)
+                        run = _flink(engine.removeprefix("flink-"), given, store, scratch)
                     else:
                         run = _spark(engine, streams, a.window, store, scratch)
                     run |= {"engine": engine, "run": n, "store_cpu_seconds": store.cpu_seconds() - before}

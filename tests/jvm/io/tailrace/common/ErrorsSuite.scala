@@ -62,6 +62,8 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_COLUMN_TYPE" -> Errors.columnType("tailrace.join", "on", "C", "F", "INT", "STRING"),
     "TAILRACE_COLUMN_EXISTS" -> Errors.columnExists("tailrace.join", "C", "F", "Rename it."),
     "TAILRACE_NAME_EXISTS" -> Errors.nameExists("tailrace.join", "N"),
+    "TAILRACE_PATH_INVALID" -> Errors.pathInvalid("P", "R"),
+    "TAILRACE_STATE_EXCHANGE_TYPES" -> ExchangeErrors.types(7, Seq("C INTERVAL")),
     "TAILRACE_OUTPUT_MODE_UNSUPPORTED" -> ModeErrors.output("O", "Update"),
     "TAILRACE_REAL_TIME_MODE_UNSUPPORTED" -> ModeErrors.realTime("O"),
     "TAILRACE_CONTINUOUS_MODE_UNSUPPORTED" -> ModeErrors.continuous("O"),
@@ -167,7 +169,7 @@ final class ErrorsSuite extends AnyFunSuite {
   private val stateConditions =
     all.keySet.filter(_.startsWith("TAILRACE_STATE_")) --
       Seq("AMBIGUOUS", "COLUMNS", "CONDITION").map("TAILRACE_STATE_ERASE_" + _) --
-      Seq("COLUMNS", "EXISTS", "NO_EXPORT", "ROWS", "UNSUPPORTED").map("TAILRACE_STATE_EXCHANGE_" + _) ++
+      Seq("COLUMNS", "EXISTS", "NO_EXPORT", "ROWS", "TYPES", "UNSUPPORTED").map("TAILRACE_STATE_EXCHANGE_" + _) ++
       Seq("FUTURE", "NAME_CHANGED", "STALLED").map("TAILRACE_SYNC_" + _) ++
       Seq("FUTURE", "PROGRESS_MISSING").map("TAILRACE_WATERMARK_" + _) ++
       Seq("MARKS_INCOMPLETE", "MARKS_MISSING", "ORIGIN_MOVED", "ORIGIN_SPLIT").map("TAILRACE_REPLAY_" + _) ++

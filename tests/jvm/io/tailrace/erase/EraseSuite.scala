@@ -207,6 +207,68 @@ final class EraseSuite extends SparkSuite {
     }
   }
 
+  // Type, values of the rows, and subjects.
+  private val compared = Seq(
+    ("STRING COLLATE UTF8_LCASE", Seq("'Bob'", "'bob'", "'eve'", "NULL"), Seq("'BOB'", "NULL")),
+    ("STRING COLLATE UNICODE_CI", Seq("'Zo\u00e9'", "'zoe\u0301'", "'zoe'"), Seq("'ZO\u00c9'")),
+    ("STRING COLLATE UTF8_BINARY_RTRIM", Seq("'ab'", "'ab  '", "' ab'"), Seq("'ab '")),
+    ("STRING", Seq("'ab'", "'ab   '", "'AB'"), Seq("'ab'")),
+    ("DOUBLE", Seq("-0d", "0d", "double('NaN')", "1d"), Seq("0d", "double('NaN')")),
+    ("BINARY", Seq("X'00'", "X'0000'", "X'FF'"), Seq("X'0000'", "X'FF'")),
+    ("DECIMAL(30,2)", Seq("1.5", "1.50", "2"), Seq("1.5")),
+    ("INTERVAL DAY TO SECOND", Seq("INTERVAL '1' DAY", "INTERVAL '24' HOUR", "INTERVAL '2' DAY"), Seq("INTERVAL '1' DAY")),
+    (
+      "STRUCT<n: STRING COLLATE UTF8_LCASE, x: DOUBLE>",
+      Seq("struct('Bob', -0d)", "struct('bob', 0d)", "struct('bob', 1d)", "struct(NULL, 1d)", "NULL"),
+      Seq("struct('BOB', 0d)", "struct(NULL, 1d)")
+    ),
+    ("STRUCT<d: DECIMAL(30,2)>", Seq("struct(NULL)", "struct(1.5)", "NULL"), Seq("struct(NULL)")),
+    ("STRUCT<i: INT>", Seq("struct(1)", "struct(2)", "NULL"), Seq("struct(2)")),
+    (
+      "ARRAY<STRING COLLATE UTF8_LCASE>",
+      Seq("array('A')", "array('a', NULL)", "array('a')"),
+      Seq("array('a')")
+    ),
+    ("ARRAY<FLOAT>", Seq("array(-0f, float('NaN'))", "array(0f)", "array()"), Seq("array(0f, float('NaN'))"))
+  )
+
+  test("subjects are compared as SQL compares them") {
+    def anyOf(dataType: String, values: Seq[String]) =
+      values.map(v => s"CAST($v AS $dataType)").mkString("array(", ", ", ")")
+    withDirectory { d =>
+      val query = (l: DataFrame, r: DataFrame) => {
+        val wide = compared.zipWithIndex.foldLeft(l) { case (frame, ((dataType, values, _), i)) =>
+          frame.withColumn(s"c$i", expr(s"${anyOf(dataType, values)}[id % ${values.size}]"))
+        }
+        NeverLate.query(NeverLate.options())(wide.withColumn("m", expr("map(k, id)")), r)
+      }
+      val h = new StreamHarness(spark, d)(query).start()
+      h.step((0 until 20).map(i => Served("a", Times.seconds(i.toDouble / 2), i)), Nil)
+      h.stop()
+      def erased(subjects: DataFrame, dry: Boolean = true): Long =
+        counts(Tailrace.erase(spark, d.getPath, EraseOptions(subjects = Some(subjects), dryRun = dry)))("left")
+      val left = state(d).where("side = 'left'").select("left.*").localCheckpoint()
+      compared.zipWithIndex.foreach { case ((dataType, _, wanted), i) =>
+        val subjects = spark.sql(s"SELECT explode(${anyOf(dataType, wanted)}) AS c$i").localCheckpoint()
+        val expected = left.join(subjects, left(s"c$i") === subjects(s"c$i"), "left_semi").count()
+        assert(expected > 0 && expected < 20, dataType)
+        assert(erased(subjects) == expected, dataType)
+      }
+      // Without a collation of their own, as in a file.
+      assert(erased(spark.sql("SELECT 'BOB' AS c0")) == 10)
+      Seq("map('a', 1) AS m", "named_struct('x', 0d, 'n', 'bob') AS c8").foreach { wrong =>
+        val e = intercept[Exception](erased(spark.sql(s"SELECT $wrong")))
+        assert(conditionOf(e) == "TAILRACE_COLUMN_TYPE", wrong)
+      }
+      val e = intercept[Exception](erased(spark.sql("SELECT named_struct('i', 1L << 32) AS c10")))
+      assert(conditionOf(e) == "TAILRACE_OPTION_INVALID")
+      val fails = intercept[Exception](erase(d, "id = k"))
+      assert(conditionOf(fails) == "TAILRACE_STATE_ERASE_CONDITION", fails)
+      assert(erased(spark.sql("SELECT 'BOB' AS c0"), dry = false) == 10)
+      assert(state(d).where("left.c0 = 'bob'").count() == 0 && state(d).count() == 10)
+    }
+  }
+
   private def conditionOf(e: Throwable): String = e match {
     case e: SparkThrowable => e.getCondition
     case e => throw e

@@ -5,8 +5,8 @@ import java.io.File
 import scala.util.Random
 
 import org.apache.spark.SparkThrowable
-import org.apache.spark.sql.SaveMode
-import org.apache.spark.sql.functions.{col, lit, when}
+import org.apache.spark.sql.functions.{col, expr, lit, when}
+import org.apache.spark.sql.{DataFrame, SaveMode}
 
 import io.tailrace.api.Tailrace
 import io.tailrace.common.{TailraceAnalysisException, TailraceConf}
@@ -72,6 +72,23 @@ final class ExchangeSuite extends SparkSuite {
           assert(d.list.toSet == Set("old", "export", "new"))
         }
       }
+    }
+  }
+
+  test("columns that Parquet has no type for are refused before anything is written") {
+    withDirectory { d =>
+      val query = (l: DataFrame, r: DataFrame) =>
+        NeverLate.query(NeverLate.options())(l.withColumn("wait", expr("make_interval(0, id)")), r)
+      val h = new StreamHarness(spark, new File(d, "old"))(query).start()
+      h.step(NeverLate.batch(0, new Random(1))._1, Nil)
+      h.stop()
+      Seq(true, false).foreach { dry =>
+        val e = intercept[TailraceAnalysisException](
+          Tailrace.exportState(spark, new File(d, "old").getPath, new File(d, "export").getPath, dry)
+        )
+        assert(e.getCondition == "TAILRACE_STATE_EXCHANGE_TYPES" && e.getMessage.contains("wait INTERVAL"))
+      }
+      assert(d.list.toSeq == Seq("old"))
     }
   }
 

@@ -3,6 +3,7 @@ package io.tailrace.rescale
 import java.io.File
 import java.nio.file.Files
 
+import scala.jdk.CollectionConverters._
 import scala.util.Random
 
 import org.apache.hadoop.conf.Configuration
@@ -155,6 +156,27 @@ final class RescaledCheckpointsSuite extends RescaleSuite {
       val e = intercept[TailraceAnalysisException](partitions(newest - 1))
       assert(e.getCondition == "TAILRACE_CHECKPOINT_VERSION_NOT_RETAINED")
       assert(e.getMessageParameters.get("retained").startsWith(s"$newest to "))
+    }
+  }
+
+  test("state that can't be read is refused before anything is written") {
+    val (query, archive) = joins.find(_._1.name.startsWith("lazy")).get
+    withQuery(query, archive) { (root, _) =>
+      val files = Files.walk(root.toPath)
+      val before =
+        try files.iterator.asScala.filter(Files.isRegularFile(_)).toSeq
+        finally files.close()
+      before.filter(_.getFileName.toString.endsWith(".manifest")).foreach { manifest =>
+        val bytes = Files.readAllBytes(manifest)
+        // What says its kind and format.
+        bytes(7) = 99
+        Files.write(manifest, bytes)
+      }
+      def contents = before.map(file => file -> Files.readAllBytes(file).toSeq)
+      val damaged = contents
+      val e = intercept[TailraceStateException](rescale(root, 3))
+      assert(e.getCondition == "TAILRACE_STATE_FILE_CORRUPT", e.getMessage)
+      assert(contents == damaged && !new File(checkpoint(root), "tailrace-rescale").exists)
     }
   }
 

@@ -250,6 +250,8 @@ object SparkCheckpoint {
 
   private def isOfFileSystem(e: Throwable): Boolean = e match {
     case _: IOException => true
+    // Of a file system that only opens files, such as that of http.
+    case _: UnsupportedOperationException => true
     // If the jar of a file system is missing.
     case _: ClassNotFoundException | _: NoClassDefFoundError => true
     case _ => false

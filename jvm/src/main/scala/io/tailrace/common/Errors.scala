@@ -56,6 +56,13 @@ object Errors {
 
   private[common] def sqlState(condition: String): String = conditions.getSqlState(condition)
 
+  /** @param path as the user has written it */
+  def pathInvalid(path: String, reason: String): TailraceAnalysisException = refuse(
+    "TAILRACE_PATH_INVALID",
+    "path" -> path,
+    "reason" -> reason.stripPrefix("java.net.URISyntaxException: ")
+  )
+
   private[tailrace] def refuse(condition: String, parameters: (String, Any)*): TailraceAnalysisException =
     new TailraceAnalysisException(condition, texts(parameters))
 

@@ -2,12 +2,14 @@ package io.tailrace.erase
 
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions.{BindReferences, Cast, Expression, _}
-import org.apache.spark.sql.catalyst.optimizer.{ComputeCurrentTime, NormalizeNaNAndZero, ReplaceExpressions}
+import org.apache.spark.sql.catalyst.optimizer.{ComputeCurrentTime, ReplaceExpressions}
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
-import org.apache.spark.sql.types.{DataType, DoubleType, FloatType, StringType}
+import org.apache.spark.sql.types.{ArrayType, DataType, StringType, StructType}
 
 import io.tailrace.common.Errors
 
@@ -53,7 +55,7 @@ private[erase] final class SubjectsOfCondition(session: SparkSession, override v
           s"it has ${part.prettyName}, which has no value in a row alone"
         )
     }
-    new ConditionTest(bound)
+    new ConditionTest(bound, text)
   }
 
   private def executable(plan: LogicalPlan): LogicalPlan = ReplaceExpressions(ComputeCurrentTime(plan))
@@ -64,70 +66,77 @@ private[erase] final class SubjectsOfTable(session: SparkSession, table: DataFra
   private val columns = table.schema.fieldNames.toSeq
   override val text: String = columns.mkString("subjects (", ", ", ")")
   override val names: Seq[Seq[String]] = columns.map(UnresolvedAttribute.parseAttributeName)
-  private var read = Map.empty[Seq[DataType], Broadcast[java.util.HashSet[UnsafeRow]]]
+  private var read = Map.empty[Seq[DataType], Broadcast[Array[InternalRow]]]
   if (names.isEmpty) throw EraseErrors.conditionInvalid(text, "it names no column")
 
   override def test(of: Seq[Attribute], named: Seq[Expression]): RowTest = {
     val aliases = named.zipWithIndex.map { case (column, i) => Alias(column, s"c$i")() }
     val plan = SparkPlans.analyzed(SparkPlans.toFrame(session, Project(aliases, LocalRelation(of))))
     val values = plan.expressions.map { case Alias(column, _) => column; case column => column }
-    val types = values.map(_.dataType)
+    val types = values.map(value => SparkPlans.nullable(value.dataType))
+    columns.zip(types).find { case (_, dataType) => !RowOrdering.isOrderable(dataType) }.foreach {
+      case (column, dataType) => throw wrongType(column, "the join", dataType, "a type with an order")
+    }
     val found = read.getOrElse(types, session.sparkContext.broadcast(valuesOf(types)))
     read += types -> found
-    new SubjectTest(values.map(value => comparable(BindReferences.bindReference(value, of))), found)
+    new SubjectTest(values.map(BindReferences.bindReference(_, of)), found)
   }
 
-  /** The subjects as rows of the types of the join's columns. Null is nobody. A value that its column can't have is
-    * refused: cut to 7, a subject 7.9 would be somebody else.
+  /** The subjects as rows of the types of the join's columns, in order. Null is nobody. A value that its column can't
+    * have is refused: cut to 7, a subject 7.9 would be somebody else.
     */
-  private def valuesOf(types: Seq[DataType]): java.util.HashSet[UnsafeRow] = {
+  private def valuesOf(types: Seq[DataType]): Array[InternalRow] = {
     val input = SparkPlans.analyzed(table)
     val subjects = input.output.zip(types).map { case (column, to) => (column, castOf(column, to)) }
-    val values = subjects.map { case (column, value) => Alias(comparable(value), column.name)() }
+    val values = subjects.map { case (column, value) => Alias(value, column.name)() }
     val others = subjects.map { case (column, value) => Alias(lost(column, value), column.name)() }
     val rows = SparkPlans.execution(SparkPlans.toFrame(session, Project(values ++ others, input))).toRdd
-    val found = new java.util.HashSet[UnsafeRow]
     val unsafe = UnsafeProjection.create(types.toArray[DataType])
-    rows.map(_.copy()).collect().foreach { row =>
-      types.indices.find(i => !row.isNullAt(types.size + i)).foreach { i =>
-        throw Errors.optionInvalid(
-          "tailrace.erase",
-          "subjects",
-          row.getUTF8String(types.size + i).toString,
-          s"values of `${columns(i)}`, which is of the type ${types(i).sql}"
-        )
+    rows
+      .map(_.copy())
+      .collect()
+      .flatMap { row =>
+        types.indices.find(i => !row.isNullAt(types.size + i)).foreach { i =>
+          throw Errors.optionInvalid(
+            "tailrace.erase",
+            "subjects",
+            row.getUTF8String(types.size + i).toString,
+            s"values of `${columns(i)}`, which is of the type ${types(i).sql}"
+          )
+        }
+        Option.when[InternalRow](!types.indices.exists(row.isNullAt))(unsafe(row).copy())
       }
-      if (!types.indices.exists(row.isNullAt)) found.add(unsafe(row).copy()): Unit
-    }
-    found
+      .sorted(SubjectTest.order(types))
   }
 
   private def castOf(column: Attribute, to: DataType): Expression = {
-    if (!Cast.canANSIStoreAssign(column.dataType, to))
-      throw Errors.columnType(
-        "tailrace.erase",
-        "subjects",
-        column.name,
-        "the table of subjects",
-        column.dataType.sql,
-        to.sql
-      )
+    val from = SparkPlans.nullable(column.dataType)
+    if (!Cast.canANSIStoreAssign(from, to) || !hasSameFields(from, to))
+      throw wrongType(column.name, "the table of subjects", column.dataType, to.sql)
     cast(column, to)
   }
 
+  /** A cast goes by the places of fields. `{b, a}` as `{a, b}` would be somebody else. */
+  private def hasSameFields(from: DataType, to: DataType): Boolean = (from, to) match {
+    case (one: StructType, other: StructType) =>
+      one.size == other.size && one.zip(other).forall { case (a, b) =>
+        session.sessionState.conf.resolver(a.name, b.name) && hasSameFields(a.dataType, b.dataType)
+      }
+    case (ArrayType(one, _), ArrayType(other, _)) => hasSameFields(one, other)
+    case _ => true
+  }
+
+  private def wrongType(column: String, frame: String, dataType: DataType, expected: String) =
+    Errors.columnType("tailrace.erase", "subjects", column, frame, dataType.sql, expected)
+
   private def cast(value: Expression, to: DataType): Expression =
-    Cast(value, to, Some(session.sessionState.conf.sessionLocalTimeZone), EvalMode.TRY)
+    if (DataTypeUtils.sameType(value.dataType, to)) value
+    else Cast(value, to, Some(session.sessionState.conf.sessionLocalTimeZone), EvalMode.TRY)
 
   /** A subject's value as text, if it isn't that of the column; else null. */
   private def lost(column: Attribute, value: Expression): Expression = {
     val none = Literal(null, StringType)
-    if (column.dataType == value.dataType) none
-    else If(EqualNullSafe(cast(value, column.dataType), column), none, cast(column, StringType))
-  }
-
-  /** Values are compared by their bytes, and two zeros and many NaN are equal. */
-  private def comparable(value: Expression): Expression = value.dataType match {
-    case FloatType | DoubleType => NormalizeNaNAndZero(value)
-    case _ => value
+    if (value eq column) none
+    else If(EqualNullSafe(cast(value, SparkPlans.nullable(column.dataType)), column), none, cast(column, StringType))
   }
 }

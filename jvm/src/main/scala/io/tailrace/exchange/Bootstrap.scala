@@ -11,7 +11,7 @@ import org.apache.spark.sql.streaming.Trigger
 import org.apache.spark.sql.tailrace.{SparkCheckpoints, SparkPlans, SparkSession}
 
 import io.tailrace.checkpoint.{DurableFiles, SparkCheckpoint}
-import io.tailrace.common.TailraceConf
+import io.tailrace.common.{LiteralPath, TailraceConf}
 import io.tailrace.rewrite.NewCheckpoint
 import io.tailrace.state.{CheckpointFiles, StateFileNames}
 
@@ -59,6 +59,7 @@ private[exchange] final class Bootstrap(of: SparkSession, checkpoint: String, se
   /** Refuses a checkpoint that is there, and a beginning that its query couldn't begin with. */
   def check(beginning: Beginning): Unit = {
     target.checkFree()
+    LiteralPath.checkStreamed(work)
     SourceLogs.check(beginning.offsets, beginning.sources, conf)
   }
 
@@ -89,7 +90,7 @@ private[exchange] final class Bootstrap(of: SparkSession, checkpoint: String, se
     val path = new Path(work, name).toString
     rows.write.parquet(path)
     // Of the footers.
-    counts(name) = session.read.schema(rows.schema).parquet(path).count()
+    counts(name) = LiteralPath.reader(session.read).schema(rows.schema).parquet(path).count()
     session.readStream.schema(rows.schema).parquet(path)
   }
 

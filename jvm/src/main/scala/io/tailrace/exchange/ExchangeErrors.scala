@@ -17,6 +17,13 @@ object ExchangeErrors {
   def columns(side: String, columns: Seq[String]): TailraceAnalysisException =
     refuse("TAILRACE_STATE_EXCHANGE_COLUMNS", "side" -> side, "columns" -> columns.mkString(", "))
 
+  /** @param columns of a join that Parquet has no type for */
+  def types(operator: Long, columns: Seq[String]): TailraceAnalysisException = refuse(
+    "TAILRACE_STATE_EXCHANGE_TYPES",
+    "operator" -> operator,
+    "columns" -> columns.mkString(", ")
+  )
+
   /** @param what "3 left rows have no time" */
   def rows(what: String): TailraceAnalysisException = refuse("TAILRACE_STATE_EXCHANGE_ROWS", "what" -> what)
 }

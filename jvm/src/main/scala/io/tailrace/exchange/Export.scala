@@ -8,7 +8,7 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.SerializableConfiguration
 
 import io.tailrace.checkpoint.DurableFiles
-import io.tailrace.common.TailraceConf
+import io.tailrace.common.{LiteralPath, TailraceConf}
 import io.tailrace.inspect.StateColumns
 import io.tailrace.join.JoinCheckpoint
 import io.tailrace.rewrite.{RewriteErrors, StoppedQuery, StoredState}
@@ -27,7 +27,7 @@ import io.tailrace.rewrite.{RewriteErrors, StoppedQuery, StoredState}
 private[tailrace] final class Export(session: SparkSession, checkpoint: String, directory: String) {
   private val query =
     new StoppedQuery(session, checkpoint, "an export", RewriteErrors.inUse(checkpoint))
-  private val to = new Path(directory)
+  private val to = LiteralPath.of(directory)
   private val destination = new ExportDirectory(to, query.conf)
   import query.{completed, conf, spark, version}
 
@@ -97,6 +97,9 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
       "left" -> state.where("side = 'left'").select("left.*"),
       "right" -> state.where("side = 'right'").select(right: _*)
     ) ++ Option.when(isEager)("matches" -> matches(join, columns))
+    val lost = tables.values.flatMap(_.schema).filterNot(column => SparkPlans.isOfParquet(column.dataType))
+    if (lost.nonEmpty)
+      throw ExchangeErrors.types(join.operator, lost.map(c => s"${c.name} ${c.dataType.sql}").toSeq.distinct)
     val directory = s"operator-${join.operator}"
     val rows = tables.map { case (table, frame) =>
       session.sparkContext.setJobDescription(
@@ -112,7 +115,7 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
     val path = new Path(to, table).toString
     rows.write.parquet(path)
     // Of the footers.
-    session.read.schema(rows.schema).parquet(path).count()
+    LiteralPath.reader(session.read).schema(rows.schema).parquet(path).count()
   }
 
   private def matches(join: StoredState, columns: StateColumns): DataFrame = {

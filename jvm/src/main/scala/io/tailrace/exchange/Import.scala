@@ -11,7 +11,7 @@ import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.{Column, DataFrame}
 import org.json4s.jackson.JsonMethods.parseOpt
 
-import io.tailrace.common.TailraceConf
+import io.tailrace.common.{LiteralPath, TailraceConf}
 import io.tailrace.inspect.StateColumns
 import io.tailrace.join.{ColumnTexts, JoinCheckpoint, JoinNode}
 import io.tailrace.plan.TailraceNode
@@ -135,7 +135,7 @@ private object Import {
 
 /** Makes a checkpoint of an export, whose rows may have been edited, for the query that it is of. */
 private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: String, directory: String) {
-  private val root = new Path(directory)
+  private val root = LiteralPath.of(directory)
   private val report = ExportFile.read(root, session.sessionState.newHadoopConf())
   private val others = report.others ++
     report.operators
@@ -181,7 +181,7 @@ private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: 
   /** The rows for a query with other settings, which begins where that of the export ended. */
   def options(offsets: Seq[String], watermarkMs: Option[Long], batch: Option[Long]): ImportOptions =
     ImportOptions(
-      session.read.parquet(new Path(root, s"${exported.directory}/left").toString),
+      files("left"),
       rightsOf(ColumnTexts.read(settings(JoinCheckpoint.RightColumns)).get),
       if (offsets.isEmpty) report.offsets else offsets,
       watermarkMs.getOrElse(report.watermarkMs),
@@ -189,9 +189,11 @@ private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: 
       sources = Option.when(offsets.isEmpty)(SourceLogs.in(root))
     )
 
+  private def files(table: String): DataFrame =
+    LiteralPath.reader(session.read).parquet(new Path(root, s"${exported.directory}/$table").toString)
+
   private def read(table: String, schema: StructType): DataFrame = {
-    val path = new Path(root, s"${exported.directory}/$table").toString
-    val found = session.read.parquet(path)
+    val found = files(table)
     // Parquet files say of no part that it is never null.
     val missing = schema.filterNot(column =>
       found.schema.exists(f => f.name == column.name && nullable(f.dataType) == nullable(column.dataType))
@@ -206,9 +208,7 @@ private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: 
     val waiting = read("right", schema)
     if (!exported.rows.contains("matches")) waiting
     else {
-      val path = new Path(root, s"${exported.directory}/matches").toString
-      val gone =
-        session.read.parquet(path).where("NOT right_in_state").dropDuplicates("partition", "right_seq")
+      val gone = files("matches").where("NOT right_in_state").dropDuplicates("partition", "right_seq")
       waiting.unionByName(
         gone.select(schema.map(column => col("right").getField(column.name).as(column.name)): _*)
       )

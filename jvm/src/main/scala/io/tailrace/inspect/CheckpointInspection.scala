@@ -5,7 +5,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.tailrace.{CheckpointCommit, CheckpointOperator, SparkCheckpoints}
 
 import io.tailrace.checkpoint.SparkCheckpoint
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, LiteralPath}
 import io.tailrace.join.JoinCheckpoint
 import io.tailrace.state.{CheckpointFiles, StateLayout}
 
@@ -13,7 +13,7 @@ import io.tailrace.state.{CheckpointFiles, StateLayout}
   * so it reads no run.
   */
 final class CheckpointInspection(checkpoint: String, conf: Configuration) {
-  private val root = new Path(checkpoint)
+  private val root = LiteralPath.of(checkpoint)
   private val spark = new SparkCheckpoint(root, conf)
 
   /** @param version of the state; None takes that of the newest batch that has completed */

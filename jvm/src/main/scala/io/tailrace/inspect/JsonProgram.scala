@@ -4,6 +4,7 @@ import java.io.{InputStream, PrintStream}
 import java.nio.charset.StandardCharsets.UTF_8
 
 import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.SparkThrowable
@@ -12,7 +13,7 @@ import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
 import io.tailrace.checkpoint.SparkCheckpoint
-import io.tailrace.common.{TailraceAnalysisException, TailraceStateException}
+import io.tailrace.common.{Errors, TailraceAnalysisException, TailraceStateException}
 
 /** A program that reads a checkpoint for a command. It needs Spark's jars on the class path, and no session.
   *
@@ -34,14 +35,18 @@ private[tailrace] object JsonProgram {
       out.write(Serialization.write(answer).getBytes(UTF_8))
       out.flush()
     }
+    def refuse(error: Throwable with SparkThrowable) = {
+      print(Refusal(error.getCondition, error.getMessage, error.getMessageParameters.asScala.toMap))
+      1
+    }
     try {
       print(SparkCheckpoint.readable(checkpoint)(answer(SparkCheckpoints.hadoopConf(properties))))
       0
     } catch {
       case e @ (_: TailraceAnalysisException | _: TailraceStateException) =>
-        val refusal = e.asInstanceOf[Throwable with SparkThrowable]
-        print(Refusal(refusal.getCondition, refusal.getMessage, refusal.getMessageParameters.asScala.toMap))
-        1
+        refuse(e.asInstanceOf[Throwable with SparkThrowable])
+      // Of a file system, or of a setting of its: a command says it in a line.
+      case NonFatal(e) => refuse(Errors.stateUnreadable(checkpoint, e))
     }
   }
 }

@@ -9,7 +9,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.util.SerializableConfiguration
 
 import io.tailrace.checkpoint.{DurableFiles, SparkCheckpoint}
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, LiteralPath}
 
 /** What an operator keeps in files of its own, as rows: one task each, because there may be millions of them.
   *
@@ -98,7 +98,7 @@ private[inspect] object KeptTable {
 
   def of(asked: StateContent, options: StateOptions, conf: Configuration): StateTable = {
     val content = contents(asked)
-    val root = new Path(options.path)
+    val root = LiteralPath.of(options.path)
     val completed = new SparkCheckpoint(root, conf).completedBatches(options.path)
     val operators = chosen(content, options, operatorsOf(content, root, conf), root, conf)
     val version = options.version.getOrElse(completed.last + 1)

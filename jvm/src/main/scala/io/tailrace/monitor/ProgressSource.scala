@@ -11,7 +11,7 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{Column, Row, SQLContext}
 
 import io.tailrace.checkpoint.DurableFiles
-import io.tailrace.common.{Errors, TailraceConf}
+import io.tailrace.common.{Errors, LiteralPath, TailraceConf}
 
 /** `spark.read.format("tailrace-progress").load(DIRECTORY)`: what [[ProgressHistory]] has written, a row a
   * micro-batch.
@@ -22,9 +22,10 @@ final class ProgressSource extends DataSourceRegister with RelationProvider {
   override def createRelation(context: SQLContext, parameters: Map[String, String]): BaseRelation = {
     val path = parameters.getOrElse("path", throw invalid(""))
     // Spark would read any JSON as rows of nulls.
-    val files = DurableFiles.in(new Path(path), context.sparkContext.hadoopConfiguration)
-    if (!files.names(new Path(path)).exists(_.startsWith("date="))) throw invalid(path)
-    new ProgressRelation(context, path)
+    val directory = LiteralPath.of(path)
+    val files = DurableFiles.in(directory, context.sparkContext.hadoopConfiguration)
+    if (!files.names(directory).exists(_.startsWith("date="))) throw invalid(path)
+    new ProgressRelation(context, directory)
   }
 
   private def invalid(path: String) = Errors.optionInvalid(
@@ -38,16 +39,17 @@ final class ProgressSource extends DataSourceRegister with RelationProvider {
 /** Files are in a folder a day. A filter of `began` leaves out the folders of other days. A line that is no
   * JSON fails the query that reads it: no micro-batch is left out without a word.
   */
-private final class ProgressRelation(override val sqlContext: SQLContext, path: String)
+private final class ProgressRelation(override val sqlContext: SQLContext, directory: Path)
     extends BaseRelation
     with PrunedFilteredScan {
   import ProgressRelation._
 
   private val lines =
-    sqlContext.sparkSession.read
+    LiteralPath
+      .reader(sqlContext.sparkSession.read)
       .schema(ProgressReport.Schema.add(Day, "date"))
       .option("mode", "FAILFAST")
-      .json(literally(path))
+      .json(directory.toString)
 
   override def schema: StructType = ProgressReport.Schema
 
@@ -57,9 +59,6 @@ private final class ProgressRelation(override val sqlContext: SQLContext, path: 
 
 private object ProgressRelation {
   private val Day = "date"
-
-  /** Spark's readers take a path for a pattern: `history[1]` would be `history1`. */
-  private def literally(path: String): String = path.replaceAll("""[\\\[\]{}*?]""", """\\$0""")
 
   /** What a filter says of the folder; Spark asks all filters again of each row. */
   private def days(filter: Filter): Option[Column] = filter match {

@@ -84,7 +84,8 @@ private[recursion] final class RecursionResolution(
   ): LogicalPlan = {
     val path = columns.path.map(output)
     val cycle = columns.cycle.filter(_ => settings.onCycle == Policy.Mark).map(output)
-    val all = output.take(width).map(a => Alias(a, a.name)()) ++
+    // By the names of the input, of which op may have changed the case.
+    val all = output.take(width).zip(input.output).map { case (a, of) => Alias(a, of.name)() } ++
       depth.map(Alias(_, depthColumn.get)()) ++
       path.map(Alias(_, PathColumn)()) ++
       cycle.map(closed => Alias(If(closed, Literal(Mark.Cycle.reason), Mark.None), Mark.Column)())

@@ -2,7 +2,7 @@ package io.tailrace.rescale
 
 import java.util.UUID
 
-import org.apache.spark.sql.tailrace.SparkSession
+import org.apache.spark.sql.tailrace.{SparkSession, SparkState}
 import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
@@ -97,10 +97,12 @@ private[tailrace] final class Rescale(
     val others = this.others
     others.foreach(_.check())
     if (dryRun) return looked(joins)
-    // What is refused above has changed nothing.
-    query.checkAlone()
     val layouts = joins.map(join => join -> query.holding(join))
     val before = layouts.head._2.partitions
+    // Of a newer format, for instance.
+    if (before != partitions) layouts.foreach { case (join, layout) => readManifests(join, layout) }
+    // What is refused above has changed nothing.
+    query.checkAlone()
     val report =
       if (before == partitions) {
         if (named != before) spark.setPartitions(begun, before)
@@ -146,6 +148,15 @@ private[tailrace] final class Rescale(
     }
     val rows = found.map { case (_, of) => of(PartitionRoutes.All) }.sum
     RescaleReport(before, partitions, rows, StateRewrite.bytes(manifests), dryRun = true, sides)
+  }
+
+  /** Reads what the job of Spark's will read first. */
+  private def readManifests(join: StoredState, layout: StateLayout): Unit = {
+    val set = query.setOf(join, layout)
+    val state = query.state(join, set, set)
+    SparkState.sideBySide("tailrace-rescale-check", Rescale.Threads, 0 until layout.partitions) { i =>
+      state.files(set, i, conf).readManifest(version, set.id(i)): Unit
+    }
   }
 
   /** Spark's readers ask these. A rescaling that was cut off behind the turn has left them as they were. */
@@ -279,6 +290,9 @@ private[rescale] object Rescale {
 
   /** Each is a directory with a file. A typing error in the number would keep the command busy for hours. */
   private val MostPartitions = 100000L
+
+  /** Manifests that are read side by side. */
+  private val Threads = 32
 
   /** Half of what the index has, because later batches add some. */
   private val MostSections = 1 << 15

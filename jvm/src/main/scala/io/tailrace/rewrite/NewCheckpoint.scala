@@ -12,7 +12,7 @@ import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
 import org.apache.spark.internal.Logging
 
 import io.tailrace.checkpoint.{DurableFiles, SparkCheckpoint}
-import io.tailrace.common.OnFailure
+import io.tailrace.common.{Errors, LiteralPath, OnFailure}
 
 /** The directory of a new checkpoint, which a command makes in a directory beside it, and then moves there.
   *
@@ -29,14 +29,16 @@ import io.tailrace.common.OnFailure
 private[tailrace] final class NewCheckpoint(checkpoint: String, conf: Configuration) extends Logging {
   import NewCheckpoint._
 
-  private val target = new Path(checkpoint)
+  private val target = LiteralPath.of(checkpoint)
+  if (target.isRoot) throw Errors.pathInvalid(checkpoint, "it is the root, which is there already")
   private val metadata = new Path(target, "metadata")
   private val files = DurableFiles.in(target, conf)
   private val parent = target.getParent
-  private val prefix = s"${target.getName}-import-"
+  // Rows are read from there as a stream.
+  private val prefix = s"${LiteralPath.plain(target.getName)}-import-"
 
   /** Where it is made. */
-  val work = new Path(parent, s"$prefix${UUID.randomUUID.toString.take(8)}")
+  val work: Path = LiteralPath.in(parent, s"$prefix${UUID.randomUUID.toString.take(8)}")
 
   /** Whether there is nothing, or what a command has left that was killed. */
   def checkFree(): Unit = SparkCheckpoint.readable(checkpoint) {

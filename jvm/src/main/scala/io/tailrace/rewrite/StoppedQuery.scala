@@ -7,7 +7,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.tailrace.{CheckpointOperator, SparkCheckpoints, SparkSession}
 
 import io.tailrace.checkpoint.{RepartitionTurn, SparkCheckpoint}
-import io.tailrace.common.{Errors, TailraceStateException}
+import io.tailrace.common.{Errors, LiteralPath, TailraceStateException}
 import io.tailrace.join.JoinCheckpoint
 import io.tailrace.state.{CutOffBatch, StateLayout}
 
@@ -23,7 +23,7 @@ private[tailrace] final class StoppedQuery(
     what: String,
     inUse: => TailraceStateException
 ) {
-  val root = new Path(checkpoint)
+  val root: Path = LiteralPath.of(checkpoint)
   val conf: Configuration = session.sessionState.newHadoopConf()
   // What a rescaling has decided, and hasn't done.
   SparkCheckpoint.readable(checkpoint)(RepartitionTurn.finish(root, conf))

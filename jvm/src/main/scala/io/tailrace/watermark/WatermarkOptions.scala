@@ -63,7 +63,9 @@ final case class WatermarkOptions(
   private def shares: String = {
     val meant = s"${completeness.trim}%"
     val example = if (Completeness.parse(meant).isDefined) meant else "99.9%"
-    s"'$example', or a share such as 0.999: above 0% and at most 100%"
+    val allowed = s"'$example', or a share such as 0.999: above 0% and at most 100%"
+    if (completeness.count(_.isDigit) <= Completeness.MostDigits) allowed
+    else s"$allowed, with at most ${Completeness.MostDigits} digits behind the point of the share"
   }
 
   /** A server would refuse each report with a longer roster. */

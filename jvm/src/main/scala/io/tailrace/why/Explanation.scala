@@ -6,7 +6,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import io.tailrace.checkpoint.{BegunBatch, DurableFiles, SparkCheckpoint}
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, LiteralPath}
 import io.tailrace.common.EventTimes.iso
 import io.tailrace.driver.{StreamFacts, WaitText, WatermarkFacts, WatermarkText}
 import io.tailrace.inspect._
@@ -29,7 +29,7 @@ import io.tailrace.watermark.SourceWaits
   * @param most rows of a join that are shown
   */
 private[why] final class Explanation(checkpoint: String, conf: Configuration, most: Int) {
-  private val root = new Path(checkpoint)
+  private val root = LiteralPath.of(checkpoint)
   private val spark = new SparkCheckpoint(root, conf)
   private val query = new CheckpointInspection(checkpoint, conf).newest
   private val batch = query.version - 1

@@ -6,6 +6,7 @@ import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
 import io.tailrace.checkpoint.{BatchFiles, CheckedText, DurableFiles}
+import io.tailrace.common.LiteralPath
 
 /** The log of a folder: the files below `_tailrace`. Each appears whole or not at all, and only one of two
   * writers gets a name.
@@ -193,7 +194,7 @@ object LandingPaths {
 
   /** The folder with scheme and host, so that two names of one folder are equal. */
   def qualified(folder: String, hadoopConf: Configuration): Path = {
-    val path = new Path(folder)
+    val path = LiteralPath.of(folder)
     path.getFileSystem(hadoopConf).makeQualified(path)
   }
 

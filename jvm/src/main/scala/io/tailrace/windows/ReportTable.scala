@@ -13,6 +13,8 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.util.SerializableConfiguration
 
+import io.tailrace.common.LiteralPath
+
 /** A folder's reports as a DataFrame: the `_SUCCESS` of each window, and how many rows are in `_late`. */
 object ReportTable {
   private val Share = DecimalType(19, 18)
@@ -91,7 +93,7 @@ object ReportTable {
     val windows = new Windows(folder.width, folder.offset)
     val counts =
       if (!hasFiles(session, late)) Nil
-      else session.read.parquet(late.toString).groupBy(col(s"`${folder.into}`")).count().collect().toSeq
+      else LiteralPath.reader(session.read).parquet(late.toString).groupBy(col(s"`${folder.into}`")).count().collect().toSeq
     val rows = counts.flatMap { counted =>
       WindowName.parse(counted.getString(0)).map { start =>
         Row(timestamp(start), timestamp(windows.end(start)), counted.getLong(1))

@@ -9,6 +9,7 @@ import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.sql.tailrace._
 import org.apache.spark.sql.{DataFrame, SQLContext}
 
+import io.tailrace.common.LiteralPath
 import io.tailrace.driver.{ReportingSink, SparkWatermark}
 import io.tailrace.plan.Columns
 import io.tailrace.watermark._
@@ -92,7 +93,7 @@ private[windows] final class Landing(
     partitionColumns: Seq[String],
     options: Map[String, String]
 ) {
-  val path: Path = new Path(settings.path)
+  val path: Path = LiteralPath.of(settings.path)
   private val hadoopConf = session.sessionState.newHadoopConf()
   private val folder = WrittenFolders.open(path, settings, hadoopConf, () => isActive)
   private val closer = new WindowCloser(folder, settings, () => reporter)

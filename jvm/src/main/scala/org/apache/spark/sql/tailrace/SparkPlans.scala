@@ -12,6 +12,8 @@ import org.apache.spark.sql.classic.{
   Dataset => ClassicDataset,
   ExpressionUtils
 }
+import org.apache.spark.sql.execution.datasources.DataSource
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.{QueryExecution, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.StateOperatorProgress
@@ -49,6 +51,12 @@ object SparkPlans {
 
   /** The type with nulls allowed in it, at any depth. */
   def nullable(dataType: DataType): DataType = dataType.asNullable
+
+  /** Spark's option of a reader of files, without which a path is a pattern. */
+  val TakesPatterns: String = DataSource.GLOB_PATHS_KEY
+
+  /** Whether Parquet files have columns of a type. */
+  def isOfParquet(dataType: DataType): Boolean = new ParquetFileFormat().supportDataType(dataType)
 
   /** Columns without what doesn't change the bytes of a row: which may be null, their metadata, and user-defined
     * types, which are rows of other types.

@@ -14,7 +14,7 @@ from trees import Trees, down
 from waiting import wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql import DataFrame
 
@@ -164,32 +164,88 @@ def test_a_join_of_tailrace_within_op(trees: Trees) -> None:
     assert trees.log() == 0
 
 
-def test_the_last_batch_may_run_again(trees: Trees) -> None:
-    """As where its entry in the commit log got lost: what it has read is still there, once."""
-    trees.add("nodes", [(4, 0)])
+@pytest.fixture
+def retain(trees: Trees) -> Iterator[Callable[[int], None]]:
+    """Says how many micro-batches Spark's logs keep, for the queries that the test starts."""
+    key = "spark.sql.streaming.minBatchesToRetain"
+    yield lambda batches: trees.spark.conf.set(key, batches)
+    trees.spark.conf.unset(key)
 
-    def run() -> dict[int, list[int]]:
-        kept = KeptBatches(trees.root / "kept")
-        looped = tailrace.recursively(trees.stream("nodes"), down, mode="feedback")
-        writer = looped.writeStream.foreachBatch(kept)
-        writer = writer.option("checkpointLocation", str(trees.root / "query"))
-        writer.trigger(availableNow=True).start().awaitTermination()
-        return {batch: [row["node"] for row in rows] for batch, rows in kept.batches()}
 
-    def forget(batch: int) -> None:
+def _run_kept(trees: Trees) -> dict[int, list[int]]:
+    """What each micro-batch of one start gives."""
+    kept = KeptBatches(trees.root / "kept")
+    looped = tailrace.recursively(trees.stream("nodes"), down, mode="feedback")
+    writer = looped.writeStream.foreachBatch(kept)
+    writer = writer.option("checkpointLocation", str(trees.root / "query"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    return {batch: [row["node"] for row in rows] for batch, rows in kept.batches()}
+
+
+def _forget(trees: Trees, log: str, batches: Iterable[int]) -> None:
+    for batch in batches:
         for name in (str(batch), f".{batch}.crc"):
-            (trees.root / "query" / "commits" / name).unlink(missing_ok=True)
+            (trees.root / "query" / log / name).unlink(missing_ok=True)
 
-    assert run() == {0: [3], 1: [2], 2: [1], 3: [0], 4: []}
-    logs = trees.root / "query" / "tailrace-recursion" / "recursion"
+
+def _logged(trees: Trees) -> list[int]:
+    log = trees.root / "query" / "tailrace-recursion" / "recursion"
+    return sorted(int(p.name) for p in log.iterdir() if p.name.isdigit())
+
+
+def test_the_last_batch_may_run_again(trees: Trees, retain: Callable[[int], None]) -> None:
+    """As where its entry in the commit log got lost: what it has read is still there, once."""
+    retain(1)
+    trees.add("nodes", [(4, 0)])
+    assert _run_kept(trees) == {0: [3], 1: [2], 2: [1], 3: [0], 4: []}
     for _ in range(2):
-        forget(4)
-        assert run() == {4: []}
-        assert sorted(p.name for p in logs.iterdir() if not p.name.startswith(".")) == ["3", "4"]
+        _forget(trees, "commits", [4])
+        assert _run_kept(trees) == {4: []}
+        assert _logged(trees) == [3, 4]
     trees.add("nodes", [(2, 0)])
-    assert run() == {5: [1], 6: [0], 7: []}
-    forget(7)
-    assert run() == {7: []}
+    assert _run_kept(trees) == {5: [1], 6: [0], 7: []}
+    _forget(trees, "commits", [7])
+    assert _run_kept(trees) == {7: []}
+
+
+@pytest.mark.parametrize("offsets", [True, False], ids=["with their offsets", "run again as they were"])
+def test_a_query_that_is_set_back_by_several_batches_gives_them_again(trees: Trees, *, offsets: bool) -> None:
+    trees.add("nodes", [(5, 0)])
+    batches = {0: [4], 1: [3], 2: [2], 3: [1], 4: [0], 5: []}
+    assert _run_kept(trees) == batches
+    for last in (1, 3, 0):
+        later = [batch for batch in batches if batch > last]
+        _forget(trees, "commits", later)
+        # Spark runs the last one again that it has offsets of, and those before it must have ended.
+        _forget(trees, "offsets", later if offsets else later[1:])
+        assert _run_kept(trees) == {batch: batches[batch] for batch in later}
+
+
+def test_the_log_has_as_many_batches_as_sparks_logs(trees: Trees, retain: Callable[[int], None]) -> None:
+    retain(3)
+    trees.add("nodes", [(8, 0)])
+    last = max(_run_kept(trees))
+    # The oldest one that Spark can run again reads what the one before it has fed back.
+    assert _logged(trees) == list(range(last - 3, last + 1))
+    assert (
+        min(int(p.name) for p in (trees.root / "query" / "commits").iterdir() if p.name.isdigit()) >= last - 3
+    )
+    _forget(trees, "commits", [last - 2, last - 1, last])
+    _forget(trees, "offsets", [last - 1, last])
+    assert _run_kept(trees) == {last - 2: [1], last - 1: [0], last: []}
+
+
+@pytest.mark.parametrize("foreign", [".DS_Store", ".nfs0000000000c0ffee", "recursion_$folder$", "notes"])
+def test_what_other_programs_leave_in_its_folder_is_ignored(trees: Trees, foreign: str) -> None:
+    trees.add("nodes", [(3, 0)])
+    assert _run_kept(trees) == {0: [2], 1: [1], 2: [0], 3: []}
+    folder = trees.root / "query" / "tailrace-recursion"
+    for place in (folder, folder / "recursion", folder / "recursion" / "3"):
+        (place / foreign).write_text("not ours")
+    (folder / "lost+found").mkdir()
+    trees.add("nodes", [(2, 0)])
+    assert _run_kept(trees) == {4: [1], 5: [0], 6: []}
+    assert (folder / foreign).read_text() == "not ours"
 
 
 def test_a_cycle_between_streams_comes_out_marked(trees: Trees) -> None:

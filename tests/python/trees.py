@@ -64,7 +64,7 @@ class Trees:
     def log(self, name: str = "query") -> int:
         """Bytes of rows that are on their way round."""
         files = list((self.root / name / "tailrace-recursion").rglob("*.fed"))
-        # The files of the batch before are kept, for another run of the last batch.
+        # The files of earlier batches are kept, as long as the query may be set back to them.
         empty = (self.root / name / "tailrace-recursion").rglob("*.none")
         last = max((int(p.parent.name) for p in [*files, *empty]), default=0)
         return sum(p.stat().st_size for p in files if int(p.parent.name) == last)

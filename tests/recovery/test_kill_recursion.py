@@ -53,7 +53,8 @@ def campaign(root: Path, kills: int, place: Place) -> None:
     last = max(batches, key=lambda p: int(p.name))
     assert list(last.glob("*.none")), "the last batch has said nothing"
     assert list(last.glob("*.fed")) == [], "rows are left on their way"
-    assert len(batches) <= 2, "the log isn't deleted"
+    # The workers' sessions retain three micro-batches, and the oldest of these has read one more.
+    assert len(batches) <= 4, "the log isn't deleted"
 
 
 def test_each_result_comes_out_once(tmp_path: Path) -> None:

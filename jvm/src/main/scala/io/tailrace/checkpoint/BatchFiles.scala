@@ -53,6 +53,19 @@ final class BatchFiles(val directory: Path, val files: DurableFiles, suffixes: S
 
 object BatchFiles {
 
+  /** The names of the directories below `root` in which a batch has written. What other programs leave beside them
+    * (`.DS_Store`, `.nfs...`, `x_$folder$`) is none of them.
+    *
+    * @param known directories that count without a batch, too
+    */
+  def directories(root: Path, files: DurableFiles, known: Set[String], suffixes: String*): Seq[String] =
+    files
+      .list(root)
+      .filter(_.isDirectory)
+      .map(_.getPath)
+      .filter(path => known(path.getName) || new BatchFiles(path, files, suffixes).list().nonEmpty)
+      .map(_.getName)
+
   /** A file or directory, by its name. */
   final case class Entry(number: Long, suffix: String)
 }

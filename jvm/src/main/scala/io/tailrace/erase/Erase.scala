@@ -6,7 +6,7 @@ import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.tailrace.{SparkCheckpoints, SparkSession}
 
-import io.tailrace.checkpoint.DurableFiles
+import io.tailrace.checkpoint.{BatchFiles, DurableFiles}
 import io.tailrace.common.{Errors, OnFailure, TailraceConf}
 import io.tailrace.inspect.StateColumns
 import io.tailrace.join.{FormerLayouts, JoinCheckpoint}
@@ -121,7 +121,8 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
   /** What can't be erased, in words. */
   private def others: Seq[String] = {
     if (spark.partitions(completed) != named) throw EraseErrors.rescaleCutOff(checkpoint, named)
-    val recursions = DurableFiles.in(query.root, conf).names(new Path(query.root, Erase.Recursions))
+    val files = DurableFiles.in(query.root, conf)
+    val recursions = BatchFiles.directories(new Path(query.root, Erase.Recursions), files, Set.empty, "")
     if (recursions.nonEmpty) throw EraseErrors.rowsInFlight(checkpoint, recursions)
     val names = query.operators._2.map(operator => s"operator ${operator.id} (${operator.name})")
     if (names.nonEmpty && !options.onlyTailrace) throw EraseErrors.otherOperators(checkpoint, names)

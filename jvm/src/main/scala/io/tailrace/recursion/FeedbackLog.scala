@@ -13,8 +13,8 @@ import io.tailrace.common.Errors
   *   <checkpoint>/tailrace-recursion/<name>/<batch>/<run>-<id>-<task>-of-<tasks>.fed
   * }}}
   *
-  * A task writes its file before it ends, so before Spark can commit the batch. The files are deleted when
-  * the batch after the next one is done: until then the next batch may have to run again.
+  * A task writes its file before it ends, so before Spark can commit the batch. The files are deleted when no
+  * batch of Spark's logs reads them any more: until then the query may be set back to it.
   */
 private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configuration) {
   private val batches = new BatchFiles(directory, hadoopConf, "")
@@ -106,7 +106,8 @@ private[tailrace] object FeedbackLog {
     val files = DurableFiles.in(checkpoint, hadoopConf)
     // Before the first commit any of the recursions may have a log.
     if (new BatchFiles(new Path(checkpoint, "commits"), files, Seq("")).list().nonEmpty) {
-      val found = files.names(new Path(checkpoint, Root))
+      // A directory without a batch may be one of the query's that has lost its files.
+      val found = BatchFiles.directories(new Path(checkpoint, Root), files, names.toSet, "")
       if (found.toSet != names.toSet) {
         val missing = names.diff(found).map(directory(checkpoint.toString, _).toString)
         throw RecursionErrors.checkpoint(checkpoint.toString, found, names, missing)

@@ -39,7 +39,8 @@ final class FeedbackTable(settings: RecursionSettings, columns: StructType) exte
         val hadoopConf = RunState.hadoopConf(session)
         val directory = FeedbackLog.directory(run.checkpointRoot, settings.name)
         val log = new FeedbackLog(directory, hadoopConf.value.value)
-        new FeedbackStream(settings, columns, run, log, hadoopConf)
+        val retained = session.sessionState.conf.minBatchesToRetain
+        new FeedbackStream(settings, columns, run, log, retained, hadoopConf)
       }
     }
 }
@@ -49,17 +50,22 @@ final class FeedbackTable(settings: RecursionSettings, columns: StructType) exte
   * {{{
   *   batch 7 gives rows, writes tailrace-recursion/<name>/7/
   *   latestOffset -> 7     batch 8 reads 7/, and writes 8/ without rows
-  *   latestOffset -> null  there is nothing to do; 7/ stays for another run of 8, 6/ and before are deleted
+  *   latestOffset -> null  there is nothing to do; 7/ stays for another run of 8
   * }}}
+  *
+  * So do the directories of as many batches before as Spark's logs keep, for a query that is set back to one of them.
   *
   * Spark asks for the latest offset only when the batch before is committed. So that batch's files are
   * complete then, or never, unless somebody else writes files there.
+  *
+  * @param retained `spark.sql.streaming.minBatchesToRetain`
   */
 private[recursion] final class FeedbackStream(
     settings: RecursionSettings,
     columns: StructType,
     run: StreamingRun,
     log: FeedbackLog,
+    retained: Int,
     hadoopConf: Broadcast[SerializableConfiguration]
 ) extends MicroBatchStream
     with SupportsTriggerAvailableNow {
@@ -78,9 +84,7 @@ private[recursion] final class FeedbackStream(
     ReadLimit.allAvailable()
   }
 
-  /** The rows that the last micro-batch has fed back, if any. The files of the batch before it stay: the last
-    * batch reads them again if its commit is taken back.
-    */
+  /** The rows that the last micro-batch has fed back, if any. */
   private def pending: Option[FeedbackOffset] = run.lastCommittedBatch.flatMap { batch =>
     if (!known.exists(_._1 == batch)) known = Some(batch -> fedBackBy(batch))
     known.get._2
@@ -88,7 +92,8 @@ private[recursion] final class FeedbackStream(
 
   private def fedBackBy(batch: Long): Option[FeedbackOffset] = {
     val fedBack = log.fedBack(batch)
-    log.deleteBefore(batch - 1)
+    // The oldest batch that Spark's logs keep may run again, and reads what the one before it has fed back.
+    log.deleteBefore(batch - Math.max(1, retained))
     if (fedBack.files.isEmpty) rounds.rest() else rounds.again()
     Option.when(fedBack.files.nonEmpty)(FeedbackOffset(batch, fedBack.attempt))
   }

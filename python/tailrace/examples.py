@@ -50,7 +50,8 @@ def examples(
         time: the column of the impressions' event time, a timestamp.
         on_late: as in `tailrace.join`: "drop", or "mark" with a column `_mark`.
         release_every: as in `tailrace.join`.
-        close_after: as in `tailrace.join`, and as in `tailrace.as_of` for the features.
+        close_after: as in `tailrace.join`, and as in `tailrace.as_of` for the features. Not with an
+            attribution.
         amend_for: as in `tailrace.join`: how long after its longest window has closed an example may be
             amended. An amended row comes out if the column of a label has changed. It has the key columns of
             all labels, the time, and the columns that predicates of the sample name; the other columns of
@@ -121,8 +122,10 @@ class Examples:
         refuses a source more, unless sources are named (`spark.readStream.name`). Impressions that waited
         then, or came before, have had events that the query hasn't read: say with `since` from when on the
         label is complete. It may start with one less, too, if no source goes with it: its events that come
-        meanwhile are lost, and the label has the same keys and attribution if it comes back. Examples that
-        wait come out when the windows of the labels that are left have closed.
+        meanwhile are lost, and the label has the same keys if it comes back. A label with an attribution
+        can't come back, and its window and `since` stay what they are: by them, examples that were emitted
+        have their shares. Examples that wait are emitted when the windows of the labels that are left have
+        closed.
 
         Args:
             name: of the column.
@@ -142,9 +145,10 @@ class Examples:
                 `position(...)` share it: then each event has a field `credit`, DECIMAL(10, 9), and its
                 credits sum to exactly 1. An example waits before + after, because later impressions may
                 have a share. Impressions of one time are in the order of a hash of their content; those
-                that are equal in all columns count as one, and each of them has its credit.
-            since: impressions before this time have null in the column: a timestamp as Spark reads it, in the
-                session's time zone, or a `datetime`; one without a zone is in the session's, too.
+                that are equal in all columns are impressions of their own, each with its own share.
+            since: impressions before this time have null in the column, and no share of its events: a
+                timestamp as Spark reads it, in the session's time zone, or a `datetime`; one without a zone
+                is in the session's, too.
             on_stall: what is done when the label's stream gives nothing while others give rows, and is behind
                 them. "pause": all examples wait; log and progress name it. "fail": the query ends.
             stall_after: after how long; needed for "fail". Counted as in `sync_join`, within one run. None: a

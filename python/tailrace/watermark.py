@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     Hosts: TypeAlias = Sequence[str] | str | os.PathLike[str] | DataFrame
 
 _HEADER = "watermark"
-_STAMP = "__tailrace_stamp"
 # How Spark refuses "web-1", "h1,h2" and "web.example.org" as the name of a table.
 _NO_TABLE_NAME = ("INVALID_IDENTIFIER", "PARSE_SYNTAX_ERROR", "REQUIRES_SINGLE_PART_NAMESPACE")
 
@@ -228,8 +227,10 @@ def stamped_watermark(
     if stamps not in frame.columns or not isinstance(frame.schema[stamps].dataType, ArrayType):
         return _calls.plan("stampedWatermark", frame, time, stamps, origin, roster, options)
     last = F.expr(f"try_element_at(filter(`{stamps}`, h -> h.key = '{_HEADER}'), -1).value")
-    taken = frame.withColumn(_STAMP, last)
-    return _calls.plan("stampedWatermark", taken, time, _STAMP, origin, roster, options).drop(_STAMP)
+    # A column of the frame's that had this name would go with it.
+    stamp = "stamp" + "_" * max(map(len, frame.columns))
+    taken = frame.withColumn(stamp, last)
+    return _calls.plan("stampedWatermark", taken, time, stamp, origin, roster, options).drop(stamp)
 
 
 def _options(completeness: Share, delay: Duration, limits: dict[str, Duration]) -> dict[str, str]:

@@ -26,7 +26,9 @@ EVENTS = ("click", "buy", "share")
 
 
 @dataclass(frozen=True)
-class _Attributed:
+class Attributed:
+    """An attribution, and its weights by brute force."""
+
     ours: tailrace.Attribution
     weights: Callable[[list[int]], Sequence[Fraction]]
 
@@ -46,21 +48,19 @@ def _position(ago: list[int]) -> list[Fraction]:
     return [Fraction(2, 5), *middle, Fraction(2, 5)]
 
 
-_ATTRIBUTIONS = [
-    None,
-    None,
-    _Attributed(tailrace.last_touch(), _last),
-    _Attributed(tailrace.first_touch(), lambda ago: _last(ago)[::-1]),
-    _Attributed(tailrace.linear(), lambda ago: [Fraction(1)] * len(ago)),
-    _Attributed(tailrace.time_decay("10 seconds"), _decay),
-    _Attributed(tailrace.position(0.4, 0.2, 0.4), _position),
+ATTRIBUTIONS = [
+    Attributed(tailrace.last_touch(), _last),
+    Attributed(tailrace.first_touch(), lambda ago: _last(ago)[::-1]),
+    Attributed(tailrace.linear(), lambda ago: [Fraction(1)] * len(ago)),
+    Attributed(tailrace.time_decay("10 seconds"), _decay),
+    Attributed(tailrace.position(0.4, 0.2, 0.4), _position),
 ]
 
 
 @dataclass(frozen=True)
 class Case:
     labels: list[LabelOracle]
-    attributions: list[_Attributed | None]
+    attributions: list[Attributed | None]
     lefts: list[Impression]
     events: dict[str, list[Event]]
     horizons: tuple[int, ...] = ()
@@ -140,7 +140,7 @@ def random_case(seed: int, *, horizons: bool = False) -> Case:
     ids = count()
     labels, attributions = [], []
     for name in EVENTS[: draw.randint(1, 3)]:
-        attribution = draw.choice(_ATTRIBUTIONS)
+        attribution = draw.choice([None, None, *ATTRIBUTIONS])
         labels.append(
             LabelOracle(
                 name,

@@ -37,6 +37,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_EXAMPLES_EXCLUDES_LABEL" -> ExampleErrors.excludesLabel("L"),
     "TAILRACE_EXAMPLES_STALLED" ->
       JoinErrors.labelStalled(LabelStreamFacts(Seq("L"), None, 1000, isStalled = true, "fail", 1000)),
+    "TAILRACE_EXAMPLES_IMPRESSIONS_CHANGE" -> ExampleErrors.impressionsChange("L"),
     "TAILRACE_EXAMPLES_NAME_EXISTS" -> ExampleErrors.nameExists("N"),
     "TAILRACE_EXAMPLES_WATERMARK_MISSING" -> JoinErrors.watermarkMissingOf("F", "C", Some("O")),
     "TAILRACE_EXAMPLES_NO_COMMON_KEY" -> ExampleErrors.noCommonKey(Seq("L" -> Seq("K"))),
@@ -61,6 +62,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_COLUMN_EXPRESSION" -> Errors.columnExpression("tailrace.join", "on", "(a + 1)"),
     "TAILRACE_COLUMN_TYPE" -> Errors.columnType("tailrace.join", "on", "C", "F", "INT", "STRING"),
     "TAILRACE_COLUMN_EXISTS" -> Errors.columnExists("tailrace.join", "C", "F", "Rename it."),
+    "TAILRACE_COLUMN_RESERVED" -> Errors.columnReserved("tailrace.join", "C", "P"),
     "TAILRACE_NAME_EXISTS" -> Errors.nameExists("tailrace.join", "N"),
     "TAILRACE_PATH_INVALID" -> Errors.pathInvalid("P", "R"),
     "TAILRACE_STATE_EXCHANGE_TYPES" -> ExchangeErrors.types(7, Seq("C INTERVAL")),

@@ -4,6 +4,7 @@ import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession => ClassicSession
 import org.apache.spark.sql.{Dataset, SparkSession}
 
 import io.tailrace.checkpoint.SparkCheckpoint
+import io.tailrace.common.OwnNames
 import io.tailrace.erase.{Erase, EraseOptions, EraseReport}
 import io.tailrace.exchange._
 import io.tailrace.label.JoinOptions
@@ -63,7 +64,7 @@ trait StateCommands {
       dryRun,
       (left, right, on, settings) => {
         def time(name: String) = settings(name)
-        Tailrace.join(
+        Tailrace.joinOf(
           left.withWatermark(time("left_time"), "0 seconds"),
           right.withWatermark(time("right_time"), "0 seconds"),
           on,
@@ -74,7 +75,7 @@ trait StateCommands {
             before = settings("before"),
             how = settings("how"),
             // The column isn't part of the state: any name will do that no left column has.
-            into = if (settings("how") == "left") "__tailrace_labels" else "labels",
+            into = if (settings("how") == "left") OwnNames.of("labels") else "labels",
             releaseEvery = settings.get("release_every")
           )
         )

@@ -7,6 +7,7 @@ import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession => ClassicSession
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
 import io.tailrace.asof.{AsOfOptions, AsOfResolution}
+import io.tailrace.common.OwnNames
 import io.tailrace.examples._
 import io.tailrace.join.JoinSides
 import io.tailrace.label.{HotKeys, JoinOptions, JoinResolution}
@@ -37,7 +38,18 @@ object Tailrace extends StateCommands {
     *           one has all values of the other
     * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong
     */
-  def join(left: Dataset[_], right: Dataset[_], on: Seq[(String, String)], options: JoinOptions): DataFrame =
+  def join(left: Dataset[_], right: Dataset[_], on: Seq[(String, String)], options: JoinOptions): DataFrame = {
+    checkNames(options.call, Seq(options.into), left, right)
+    joinOf(left, right, on, options)
+  }
+
+  /** The same of columns that may have names of our own, as those of a state. */
+  private[api] def joinOf(
+      left: Dataset[_],
+      right: Dataset[_],
+      on: Seq[(String, String)],
+      options: JoinOptions
+  ): DataFrame =
     if (options.hot.isEmpty) joinByKeys(left, right, on, options)
     else HotKeys.split(left, right, on, options)(joinByKeys(_, _, _, options))
 
@@ -71,6 +83,8 @@ object Tailrace extends StateCommands {
       options: ExampleOptions,
       features: Seq[(Dataset[_], ExampleFeatures)] = Nil
   )(labels: (Dataset[_], ExampleLabel)*): DataFrame = {
+    val added = labels.map(_._2.name) ++ features.map(_._2.name) ++ options.sample.map(_.weight)
+    checkNames(ExampleOptions.arguments.call, added, impressions +: (labels ++ features).map(_._1): _*)
     val finish = new Finish(options, labels.map(_._2), features.map(_._2))
     val joined = planned(finish.arriving(impressions, labels.map(_._1))) { (plan, same) =>
       new ExamplesResolution(plan, labels.map { case (of, label) => GivenLabel.of(of, label) }, same)
@@ -98,10 +112,12 @@ object Tailrace extends StateCommands {
     *           one has all values of the other
     * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong
     */
-  def asOf(left: Dataset[_], right: Dataset[_], on: Seq[(String, String)], options: AsOfOptions): DataFrame =
+  def asOf(left: Dataset[_], right: Dataset[_], on: Seq[(String, String)], options: AsOfOptions): DataFrame = {
+    checkNames(options.call, Seq(options.into), left, right)
     planned(left) { (plan, same) =>
       new AsOfResolution(plan, SparkPlans.analyzed(right), same).resolve(on, options)
     }
+  }
 
   /** Joins two streams by a unique key, each left row with at most one right row. A left row is held until
     * all right partitions have been read past it by `syncDelay`. Then it comes out with its right row, or
@@ -125,13 +141,15 @@ object Tailrace extends StateCommands {
       right: Dataset[_],
       on: Seq[(String, String)],
       options: SyncOptions
-  ): DataFrame =
+  ): DataFrame = {
+    checkNames(SyncOptions.arguments.call, Nil, left, right)
     planned(left) { (plan, same) =>
       new JoinSides(SyncOptions.arguments, plan, SparkPlans.analyzed(right), same)
         .withWiderKeys(on, options.settings.rightComesOutAlone)(
           new SyncResolution(_, same).resolve(on, options)
         )
     }
+  }
 
   /** Drops replays: records whose offset isn't above all earlier offsets of their producer and source
     * partition. This is exact over restarts, because a micro-batch's marks are written before it is
@@ -146,8 +164,10 @@ object Tailrace extends StateCommands {
     *
     * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong
     */
-  def filterReplays(frame: Dataset[_], options: ReplayOptions): DataFrame =
+  def filterReplays(frame: Dataset[_], options: ReplayOptions): DataFrame = {
+    checkNames(ReplayOptions.arguments.call, Nil, frame)
     planned(frame)(new ReplayResolution(_, _).resolve(options))
+  }
 
   /** Sets the event-time watermark to the time up to which the hosts' logs have been read, except for the
     * share of hosts that may lag. Operators after it wait for the other hosts.
@@ -168,8 +188,10 @@ object Tailrace extends StateCommands {
       eventTime: String,
       host: String,
       options: WatermarkOptions
-  ): DataFrame =
+  ): DataFrame = {
+    checkNames(WatermarkOptions.accurate.call, Nil, frame)
     planned(frame)(new WatermarkResolution(WatermarkOptions.accurate, _, _).resolve(eventTime, host, options))
+  }
 
   /** Adds a binary column with the low watermark of the micro-batch and its completeness.
     * [[stampedWatermark]] reads it in the next system, the SQL function `parse_watermark_stamp` returns its
@@ -179,8 +201,10 @@ object Tailrace extends StateCommands {
     * @param into  the name of the column
     * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong
     */
-  def stampWatermark(frame: Dataset[_], into: String = "watermark"): DataFrame =
+  def stampWatermark(frame: Dataset[_], into: String = "watermark"): DataFrame = {
+    checkNames(WatermarkOptions.stamp.call, Seq(into), frame)
     planned(frame)(new StampResolution(_, _).resolve(into))
+  }
 
   /** Sets the event-time watermark by the stamps of the records: the least of the partitions' latest stamps.
     * The completeness of the stamps is multiplied with that of `options`.
@@ -197,6 +221,7 @@ object Tailrace extends StateCommands {
       partition: Seq[String],
       options: WatermarkOptions
   ): DataFrame = {
+    checkNames(WatermarkOptions.stamped.call, Nil, frame)
     val watermarked = planned(frame) { (plan, same) =>
       StampColumns.check(plan, stamp, partition, same)
       val prepared = StampColumns.add(frame.toDF(), stamp, partition)
@@ -237,6 +262,7 @@ object Tailrace extends StateCommands {
       options: WindowOptions
   ): DataFrame = {
     val session = SessionCheck.check(frame.sparkSession)
+    checkNames(WindowOptions.arguments.call, Nil, frame)
     val resolution = new WindowsResolution(SparkPlans.analyzed(frame), session.sessionState.conf.resolver)
     resolution.landed(session, path, eventTime, options)
   }
@@ -266,6 +292,15 @@ object Tailrace extends StateCommands {
     call.result(op(call.argument))
   }
 
+  /** Refuses names of columns that Tailrace adds itself.
+    *
+    * @param added columns that the arguments name
+    */
+  private def checkNames(call: String, added: Seq[String], frames: Dataset[_]*): Unit = {
+    frames.headOption.foreach(frame => SessionCheck.check(frame.sparkSession))
+    OwnNames.check(call, added ++ frames.flatMap(SparkPlans.analyzed(_).output.map(_.name)))
+  }
+
   /** A DataFrame of the same session, which must have all that Tailrace needs.
     *
     * @param resolve takes the plan of `frame` and the session's rule for names
@@ -281,7 +316,7 @@ object Tailrace extends StateCommands {
       options: RecursionOptions,
       id: Option[Long] = None
   ): RecursionCall = {
-    SessionCheck.check(frame.sparkSession)
+    checkNames(RecursionOptions.arguments.call, options.depthColumn.toSeq, frame)
     new RecursionCall(frame, options, id)
   }
 }

@@ -155,6 +155,9 @@ object Errors {
   def columnExists(call: String, column: String, frame: String, cure: String): TailraceAnalysisException =
     refuse("TAILRACE_COLUMN_EXISTS", "call" -> call, "column" -> column, "frame" -> frame, "cure" -> cure)
 
+  def columnReserved(call: String, column: String, prefix: String): TailraceAnalysisException =
+    refuse("TAILRACE_COLUMN_RESERVED", "call" -> call, "column" -> column, "prefix" -> prefix)
+
   /** @param name the name that two operators of one query have */
   def nameExists(call: String, name: String): TailraceAnalysisException =
     refuse("TAILRACE_NAME_EXISTS", "call" -> call, "name" -> name)

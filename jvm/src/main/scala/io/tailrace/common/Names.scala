@@ -1,5 +1,27 @@
 package io.tailrace.common
 
+import java.util.Locale
+
+/** Names of columns that operators add for themselves, and take away again. No column of a user's may have one: the two
+  * would be one column, and go together.
+  */
+private[tailrace] object OwnNames {
+  private val Prefix = "__tailrace_"
+
+  def of(name: String): String = Prefix + name
+
+  /** Whether a column has such a name, in any case. */
+  def has(column: String): Boolean = column.toLowerCase(Locale.ROOT).startsWith(Prefix)
+
+  /** Refuses columns that have such names.
+    *
+    * @param call    that is given them
+    * @param columns of its DataFrames, and those that its arguments name
+    */
+  def check(call: String, columns: Iterable[String]): Unit =
+    columns.find(has).foreach(column => throw Errors.columnReserved(call, column, Prefix))
+}
+
 /** Names made of several values, joined by `-`. Different values give different names: `-` and `%` are
   * escaped in all values but the first.
   */

@@ -20,13 +20,6 @@ sealed trait Attribution extends Serializable {
 
   /** Whether events carry their credit. Else they are with one impression only, and have it all. */
   def isShared: Boolean
-
-  /** @param n    number of touches, at least one
-    * @param mine the place of one of them
-    * @param ago  how far a touch is from the event, in microseconds
-    * @return its credit, in billionths
-    */
-  def credit(n: Int, mine: Int, ago: Int => Long): Long
 }
 
 object Attribution {
@@ -37,50 +30,55 @@ object Attribution {
 
   case object LastTouch extends Attribution {
     override def isShared: Boolean = false
-    override def credit(n: Int, mine: Int, ago: Int => Long): Long = if (mine == n - 1) Whole else 0L
   }
 
   case object FirstTouch extends Attribution {
     override def isShared: Boolean = false
-    override def credit(n: Int, mine: Int, ago: Int => Long): Long = if (mine == 0) Whole else 0L
   }
 
-  /** Each touch has a share by its weight. */
+  /** Each touch has a share by its weight. With `n` touches, of which one is `ago(i)` microseconds from the event. */
   sealed trait Shared extends Attribution {
     override def isShared: Boolean = true
 
     /** @return zero or more; the weights of all touches aren't all zero */
     protected def weight(n: Int, touch: Int, ago: Int => Long): Double
 
-    override def credit(n: Int, mine: Int, ago: Int => Long): Long = share(split(n, ago), n, mine, ago)
-
-    /** What each touch of an event needs to know of the others. */
-    private[examples] def split(n: Int, ago: Int => Long): Split = {
-      val weights = Array.tabulate(n)(weight(n, _, ago))
+    /** The weights of all touches. */
+    private[examples] def sum(n: Int, ago: Int => Long): Double = {
       var sum = 0.0
-      weights.foreach(sum += _)
+      var i = 0
+      while (i < n) {
+        sum += weight(n, i, ago)
+        i += 1
+      }
+      sum
+    }
+
+    /** The credit of the last touch, in billionths: what rounding leaves is its. */
+    private[examples] def last(sum: Double, n: Int, ago: Int => Long): Long = {
       var last = Whole
       var i = 0
       while (i < n - 1) {
-        last -= rounded(weights(i), sum)
+        last -= rounded(weight(n, i, ago), sum)
         i += 1
       }
-      Split(sum, last)
+      last
     }
 
-    /** The credit of a touch. */
-    private[examples] def share(split: Split, n: Int, mine: Int, ago: Int => Long): Long =
-      if (mine < n - 1) rounded(weight(n, mine, ago), split.sum) else split.last
+    /** The credit of one of the touches, in billionths. */
+    private[examples] def share(sum: Double, last: Long, n: Int, mine: Int, ago: Int => Long): Long =
+      if (mine < n - 1) rounded(weight(n, mine, ago), sum) else last
 
     private def rounded(weight: Double, sum: Double): Long = (weight / sum * Whole).toLong
   }
 
   case object Linear extends Shared {
     override protected def weight(n: Int, touch: Int, ago: Int => Long): Double = 1.0
-
-    // Each impression of a key asks for each of its events: with many of both, a sum over touches would be too much.
-    override def credit(n: Int, mine: Int, ago: Int => Long): Long =
-      if (mine < n - 1) Whole / n else Whole - Whole / n * (n - 1)
+    override private[examples] def sum(n: Int, ago: Int => Long): Double = n.toDouble
+    override private[examples] def last(sum: Double, n: Int, ago: Int => Long): Long =
+      Whole - Whole / n * (n - 1)
+    override private[examples] def share(sum: Double, last: Long, n: Int, mine: Int, ago: Int => Long): Long =
+      if (mine < n - 1) Whole / n else last
   }
 
   /** A touch weighs half as much as one that is nearer to the event by `halfLife` microseconds. */

@@ -31,6 +31,10 @@ private[tailrace] object ExampleErrors {
   def excludesLabel(label: String): TailraceAnalysisException =
     refuse("TAILRACE_EXAMPLES_EXCLUDES_LABEL", "label" -> label)
 
+  /** @param label with an attribution */
+  def impressionsChange(label: String): TailraceAnalysisException =
+    refuse("TAILRACE_EXAMPLES_IMPRESSIONS_CHANGE", "label" -> label)
+
   def nameExists(name: String): TailraceAnalysisException =
     refuse("TAILRACE_EXAMPLES_NAME_EXISTS", "name" -> name)
 

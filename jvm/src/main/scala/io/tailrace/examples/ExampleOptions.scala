@@ -135,5 +135,5 @@ final case class ExampleSample(rates: Seq[(String, Double)], seed: Long, weight:
 
 object ExampleOptions {
   private[examples] val Name = "examples"
-  private[examples] val arguments = new Arguments("tailrace.examples")
+  private[tailrace] val arguments = new Arguments("tailrace.examples")
 }

@@ -4,8 +4,8 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.tailrace.SparkPlans
 
-import io.tailrace.common.{Durations, Policy, ProgressName}
-import io.tailrace.join.JoinCheckpoint.OfExamples
+import io.tailrace.common.{Durations, OwnNames, Policy, ProgressName}
+import io.tailrace.join.JoinCheckpoint.{Credits, OfExamples}
 import io.tailrace.join.JoinSides
 import io.tailrace.label.{JoinOptions, JoinResolution, LabelJoin, LabelStream, LabelStreams}
 import io.tailrace.plan.Columns
@@ -38,6 +38,7 @@ private[tailrace] final class ExamplesResolution(
       throw ExampleErrors.noCommonKey(found.map(one => one.label.name -> one.on.map(_._1.name)))
     val union = new LabelUnion(left, timeOf(left, options), found, common)
     val joined = join(union, found, common, options)
+    // The hash of an impression is the state's affair. No column of the user's has this name.
     if (joined.output.exists(_.name == LabelUnion.Hash))
       Project(joined.output.filter(_.name != LabelUnion.Hash), joined)
     else joined
@@ -119,12 +120,7 @@ private[tailrace] final class ExamplesResolution(
             "0 if `attribution` and `horizons` are there"
           )
       }
-    for { text <- options.amendFor; one <- found if one.isAttributed }
-      throw ExampleOptions.arguments.invalid(
-        "amend_for",
-        text,
-        s"none, because label '${one.label.name}' has an attribution: a late event would change the shares of several examples"
-      )
+    found.find(_.isAttributed).foreach(checkIsFinal(_, options))
     val windows = found.map(_.joinWindow)
     val all = JoinOptions(
       leftTime = options.time,
@@ -143,6 +139,7 @@ private[tailrace] final class ExamplesResolution(
       call = ExampleOptions.arguments.call
     )
     val bound = found.map(one => s"$OfExamples${one.label.name}" -> one.bound(common)) ++
+      found.flatMap(one => one.boundCredits.map(s"$Credits${one.label.name}" -> _)) ++
       options.sample.map(sample => s"$OfExamples${LabelWords.Seed}" -> sample.seed.toString)
     val withHash = if (found.exists(_.isAttributed)) Project(left.output :+ union.ownHash, left) else left
     val form = LabelColumns(found.zipWithIndex.map { case (one, i) =>
@@ -162,9 +159,28 @@ private[tailrace] final class ExamplesResolution(
           settings = join.settings.copy(alsoBound = bound.toMap, streams = streams(found, options)),
           touch = touch,
           // Keys of labels that the join hasn't, and what the sample asks for.
-          kept = join.left.output.filter(a => kept.exists(sameName(_, a.name)))
+          kept = join.left.output.filter(a => kept.exists(sameName(_, a.name))),
+          identity = join.left.output.find(_.exprId == union.ownHash.exprId)
         )
     }
+  }
+
+  /** Refuses what lets examples out before their time, or twice: what such an example has of an event that others share
+    * would change with events and impressions that come later.
+    */
+  private def checkIsFinal(one: FoundLabel, options: ExampleOptions): Unit = {
+    val has = s"none, because label '${one.label.name}' has an attribution"
+    options.amendFor.foreach { text =>
+      val allowed = s"$has: a late event would change the shares of several examples"
+      throw ExampleOptions.arguments.invalid("amend_for", text, allowed)
+    }
+    options.closeAfter.foreach { text =>
+      val allowed =
+        s"$has: examples would have their shares before all impressions are there that share an event"
+      throw ExampleOptions.arguments.invalid("close_after", text, allowed)
+    }
+    // Each impression is read twice, as an example and as a touch.
+    if (!left.isStreaming && !left.deterministic) throw ExampleErrors.impressionsChange(one.label.name)
   }
 
   /** Labels of one stream wait for it together: the shortest `stall_after` counts, and one that fails. */
@@ -195,5 +211,5 @@ private[tailrace] final class ExamplesResolution(
 private object ExamplesResolution {
 
   /** No column has it: each label has its own one. */
-  val Group = "__tailrace_labels"
+  val Group: String = OwnNames.of("labels")
 }

@@ -7,6 +7,7 @@ import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types.DataType
 import org.apache.spark.sql.{Column, Dataset}
 
+import io.tailrace.common.EventTimes
 import io.tailrace.join.{JoinColumns, WiderKeys}
 import io.tailrace.label.{JoinWindow, OneGroup}
 
@@ -82,6 +83,15 @@ private[examples] final case class FoundLabel(
     val more = moreKeys(common).map { case (left, _, to) => s"${left.name} ${to.sql}" }
     val keys = if (more.isEmpty) "no further keys" else s"further keys ${more.mkString(", ")}"
     s"$keys, ${label.attribution.fold("not attributed")(name => s"attribution $name")}"
+  }
+
+  /** The same of how events are shared: impressions that have come out have their share by it.
+    *
+    * @return none without an attribution
+    */
+  def boundCredits: Option[String] = Option.when(isAttributed) {
+    val from = since.fold("")(micros => s", since ${EventTimes.iso(micros)}")
+    s"before ${window.before} microseconds, after ${window.after} microseconds$from"
   }
 
   /** The window that the join needs for this label. */

@@ -21,7 +21,8 @@ private[examples] final case class LabelColumns(rules: Seq[LabelRule]) extends G
   // Which of them a label chooses is known when all are there: touches are among them.
   override def bound: MatchBound = MatchBound.None
 
-  override def fromBeginning: Seq[String] = rules.filter(_.since.isEmpty).map(_.name)
+  override def newcomer(setting: String, written: Map[String, String]): Option[String] =
+    rules.flatMap(LabelWords.newcomer(_, setting, written)).headOption
 
   override def mayShrink: Boolean = true
 

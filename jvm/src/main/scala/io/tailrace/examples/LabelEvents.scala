@@ -1,37 +1,43 @@
 package io.tailrace.examples
 
+import java.nio.ByteBuffer
+import java.util.HashMap
+
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods
 
 import io.tailrace.join.JoinColumns
-import io.tailrace.label.{MatchPolicy, Matches}
+import io.tailrace.label.{Candidates, MatchPolicy, Matches}
 
 /** The events of one label that a left row has. Elements are in the order of time, and by content where times are
   * equal. They are read where they are: in the rows of the state.
+  *
+  * The rows of a key are looked at once, when the first left row sees them: each left row then finds its own by their
+  * times. So the work doesn't grow with the square of the rows of a key.
   */
 private[examples] final class LabelEvents(rule: LabelRule, columns: JoinColumns) {
-  private val element = new UnsafeRow(columns.payload.size)
-  private val struct = new UnsafeRow(rule.structSize)
   private val furtherKeys = Option.when(rule.keys.nonEmpty) {
     val keys = rule.keys.map { case (name, to) => columns.left.find(_.name == name).get -> to }
     BindReferences.bindReference(LabelUnion.bytes(keys), columns.left)
   }
-  private val hashAt = columns.left.indexWhere(_.name == LabelUnion.Hash)
-  private val touches = new Touches
-  private val shares = rule.attribution.map(new EventShares(_))
+  private val hashAt = columns.identityOrdinal.getOrElse(-1)
+  private val found = new FoundRows(rule, columns)
   private val credits = Option.when(rule.isShared)(new CreditedRows(rule))
   private val since = rule.since.getOrElse(Long.MinValue)
   private val most = rule.maxMatches.getOrElse(Int.MaxValue)
 
-  private var times = new Array[Long](16)
+  // Events that the left row has: all from one number on, or those of which it has a share.
+  private var first = 0
+  private var count = 0
+  private var shares = new Array[Long](16)
+  private var sharing = new Array[Int](16)
+
+  // Those that come out.
   private var bases = new Array[AnyRef](16)
   private var offsets = new Array[Long](16)
   private var lengths = new Array[Int](16)
-  private var found = 0
-  // Those that come out.
-  private var start = 0
   private var chosen = 0
   private var hidden = false
 
@@ -40,16 +46,16 @@ private[examples] final class LabelEvents(rule: LabelRule, columns: JoinColumns)
   def size: Int = chosen
 
   /** How many events the cap has left out. */
-  def leftOut: Int = if (rule.policy == MatchPolicy.All) found - chosen else 0
+  def leftOut: Int = if (rule.policy == MatchPolicy.All) count - chosen else 0
 
-  def base(event: Int): AnyRef = bases(start + event)
-  def offset(event: Int): Long = offsets(start + event)
-  def length(event: Int): Int = lengths(start + event)
+  def base(event: Int): AnyRef = bases(event)
+  def offset(event: Int): Long = offsets(event)
+  def length(event: Int): Int = lengths(event)
 
   def bytes: Long = {
     var sum = 0L
-    var i = start
-    while (i < start + chosen) {
+    var i = 0
+    while (i < chosen) {
       sum += lengths(i)
       i += 1
     }
@@ -69,119 +75,196 @@ private[examples] final class LabelEvents(rule: LabelRule, columns: JoinColumns)
       ByteArrayMethods.arrayEquals(base(i), offset(i), other.base(i), other.offset(i), length(i).toLong)
 
   def find(left: UnsafeRow, leftTime: Long, matches: Matches): Unit = {
-    found = 0
-    start = 0
+    count = 0
     chosen = 0
     hidden = leftTime < since
     // Mostly there are none.
-    if (!hidden && matches.count > 0) choose(left, leftTime, matches)
-  }
-
-  private def choose(left: UnsafeRow, leftTime: Long, matches: Matches): Unit = {
-    gather(left, leftTime, matches)
-    shares.foreach(credit(_, left, leftTime))
-    val one = if (found == 0) -1 else rule.policy.choose(found, leftTime, times(_))
-    start = Math.max(one, 0)
-    chosen = if (one >= 0) 1 else Math.min(found, most)
-  }
-
-  private def gather(left: UnsafeRow, leftTime: Long, matches: Matches): Unit = {
-    val lower = rule.window.lowerBound(leftTime)
-    val upper = rule.window.upperBound(leftTime)
-    var keys: Array[Byte] = null
-    if (rule.attribution.nonEmpty) touches.clear()
-    var position = matches.first
-    val end = position + matches.count
-    while (position < end) {
-      matches.rows.pointTo(element, position)
-      if (!element.isNullAt(rule.place)) {
-        point(struct, element, rule.place)
-        if (furtherKeys.nonEmpty && keys == null) keys = keysOf(left)
-        if (furtherKeys.isEmpty || hasKeys(keys)) add(matches.rows.time(position), lower, upper)
-      }
-      position += 1
+    if (!hidden && matches.count > 0) {
+      found.read(matches)
+      val rows = found.of(keysOf(left))
+      if (rows != null && rows.size > 0) choose(rows, left, leftTime, matches)
     }
-  }
-
-  private def add(at: Long, lower: Long, upper: Long): Unit =
-    if (rule.attribution.nonEmpty && !struct.isNullAt(rule.touchPlace))
-      touches.add(at, struct.getLong(rule.touchPlace))
-    else if (at >= lower && at <= upper) {
-      if (found == times.length) grow()
-      times(found) = at
-      val where = struct.getLong(LabelUnion.RowPlace)
-      bases(found) = struct.getBaseObject
-      offsets(found) = struct.getBaseOffset + (where >>> 32)
-      lengths(found) = where.toInt
-      found += 1
-    }
-
-  private def grow(): Unit = {
-    val size = 2 * found
-    times = java.util.Arrays.copyOf(times, size)
-    bases = java.util.Arrays.copyOf(bases, size)
-    offsets = java.util.Arrays.copyOf(offsets, size)
-    lengths = java.util.Arrays.copyOf(lengths, size)
-  }
-
-  /** Points a row to a struct in another one. */
-  private def point(row: UnsafeRow, in: UnsafeRow, place: Int): Unit = {
-    val where = in.getLong(place)
-    row.pointTo(in.getBaseObject, in.getBaseOffset + (where >>> 32), where.toInt)
   }
 
   /** None: no keys are equal to a null. */
   private def keysOf(left: UnsafeRow): Array[Byte] =
-    Option(furtherKeys.get.eval(left).asInstanceOf[Array[Byte]]).getOrElse(LabelEvents.NoKeys)
+    if (furtherKeys.isEmpty) LabelEvents.NoKeys else furtherKeys.get.eval(left).asInstanceOf[Array[Byte]]
 
-  private def hasKeys(keys: Array[Byte]): Boolean =
-    keys.length > 0 && !struct.isNullAt(LabelUnion.KeysPlace) && {
-      val where = struct.getLong(LabelUnion.KeysPlace)
-      where.toInt == keys.length && ByteArrayMethods.arrayEquals(
-        struct.getBaseObject,
-        struct.getBaseOffset + (where >>> 32),
-        keys,
-        Platform.BYTE_ARRAY_OFFSET.toLong,
-        keys.length.toLong
-      )
+  private def choose(rows: LabelRows, left: UnsafeRow, leftTime: Long, matches: Matches): Unit = {
+    // There may be later ones already, which another version of the left row has.
+    val last = matches.rows.time(matches.first + matches.count - 1)
+    val from = rows.firstFrom(rule.window.lowerBound(leftTime))
+    val until = rows.firstAfter(from, Math.min(rule.window.upperBound(leftTime), last))
+    first = from
+    if (rule.attribution.isEmpty) count = until - from
+    else if (until > from && !left.isNullAt(hashAt)) {
+      val mine = rows.touches.place(leftTime, left.getLong(hashAt), matches.twin)
+      if (mine >= 0) credit(rows, mine, from, until)
     }
-
-  /** Keeps the events of which the left row has a credit. */
-  private def credit(shares: EventShares, left: UnsafeRow, leftTime: Long): Unit = {
-    val events = found
-    found = 0
-    touches.settle()
-    val mine = if (events == 0 || left.isNullAt(hashAt)) -1 else touches.place(leftTime, left.getLong(hashAt))
-    var i = 0
-    while (mine >= 0 && i < events) {
-      val at = times(i)
-      // Of the touches whose window the event is in.
-      val first = touches.firstFrom(rule.window.earliestLeft(at))
-      val n = touches.firstFrom(rule.window.latestLeft(at) + 1) - first
-      val share = shares.credit(at, touches, first, n, mine - first)
-      if (share > 0) keep(i, share)
-      i += 1
+    val one = if (count == 0) -1 else rule.policy.choose(count, leftTime, i => rows.time(event(i)))
+    if (one >= 0) add(rows, one, matches)
+    else {
+      var i = 0
+      while (i < count && i < most) {
+        add(rows, i, matches)
+        i += 1
+      }
     }
   }
 
-  private def keep(i: Int, share: Long): Unit = {
-    times(found) = times(i)
-    if (credits.isEmpty) {
-      bases(found) = bases(i)
-      offsets(found) = offsets(i)
-      lengths(found) = lengths(i)
-    } else {
-      val row = credits.get.of(bases(i), offsets(i), lengths(i), share)
-      bases(found) = row
-      offsets(found) = Platform.BYTE_ARRAY_OFFSET.toLong
-      lengths(found) = row.length
+  /** Keeps the events of which the left row has a credit.
+    *
+    * @param mine       its touch
+    * @param from,until numbers of the events in its window
+    */
+  private def credit(rows: LabelRows, mine: Int, from: Int, until: Int): Unit = rule.attribution match {
+    case Some(shared: Attribution.Shared) =>
+      var event = from
+      while (event < until) {
+        val share = rows.share(shared, event, mine)
+        if (share > 0) keep(event, share)
+        event += 1
+      }
+    case Some(Attribution.FirstTouch) =>
+      first = rows.firstOfFirst(mine, from, until)
+      count = until - first
+    case _ => count = Math.max(0, rows.firstBehindLast(mine, from, until) - from)
+  }
+
+  private def keep(event: Int, share: Long): Unit = {
+    if (count == sharing.length) {
+      sharing = java.util.Arrays.copyOf(sharing, 2 * count)
+      shares = java.util.Arrays.copyOf(shares, 2 * count)
     }
-    found += 1
+    sharing(count) = event
+    shares(count) = share
+    count += 1
+  }
+
+  /** The number of one of the events that the left row has. */
+  private def event(i: Int): Int = if (credits.isEmpty) first + i else sharing(i)
+
+  private def add(rows: LabelRows, i: Int, matches: Matches): Unit = {
+    if (chosen == bases.length) grow()
+    val struct = found.struct(matches, rows.row(event(i)))
+    val where = struct.getLong(LabelUnion.RowPlace)
+    val (base, offset) = (struct.getBaseObject, struct.getBaseOffset + (where >>> 32))
+    if (credits.isEmpty) {
+      bases(chosen) = base
+      offsets(chosen) = offset
+      lengths(chosen) = where.toInt
+    } else {
+      val row = credits.get.of(base, offset, where.toInt, shares(i))
+      bases(chosen) = row
+      offsets(chosen) = Platform.BYTE_ARRAY_OFFSET.toLong
+      lengths(chosen) = row.length
+    }
+    chosen += 1
+  }
+
+  private def grow(): Unit = {
+    val size = 2 * chosen
+    bases = java.util.Arrays.copyOf(bases, size)
+    offsets = java.util.Arrays.copyOf(offsets, size)
+    lengths = java.util.Arrays.copyOf(lengths, size)
   }
 }
 
 private object LabelEvents {
-  private val NoKeys = new Array[Byte](0)
+  private[examples] val NoKeys = new Array[Byte](0)
+}
+
+/** The rows of one label among the matches of left rows, by the label's further keys. It reads on as left rows see more of
+  * a key's rows, and begins anew with another key.
+  */
+private final class FoundRows(rule: LabelRule, columns: JoinColumns) {
+  private val element = new UnsafeRow(columns.payload.size)
+  private val event = new UnsafeRow(rule.structSize)
+  private val hasKeys = rule.keys.nonEmpty
+  private val since = rule.since.getOrElse(Long.MinValue)
+
+  private val all = new LabelRows(rule)
+  private val byKeys = new HashMap[ByteBuffer, LabelRows]
+  private var rows: Candidates = _
+  private var generation = 0L
+  // Rows before this number have been looked at, and those before the other one may be forgotten.
+  private var seen = 0L
+  private var forgotten = 0L
+
+  /** Looks at rows that are among the matches of a left row, and weren't yet among those of an earlier one. */
+  def read(matches: Matches): Unit = {
+    val of = matches.rows
+    if ((of ne rows) || of.generation != generation) begin(of)
+    else if (of.dropped - forgotten > of.size) forget(of)
+    val end = of.dropped + matches.first + matches.count
+    seen = Math.max(seen, of.dropped + matches.first)
+    while (seen < end) {
+      look((seen - of.dropped).toInt)
+      seen += 1
+    }
+  }
+
+  private def begin(of: Candidates): Unit = {
+    rows = of
+    generation = of.generation
+    seen = 0L
+    forgotten = 0L
+    all.clear()
+    if (!byKeys.isEmpty) byKeys.clear()
+  }
+
+  /** A key may have more rows than there is memory for: only those of some windows are there at a time. */
+  private def forget(of: Candidates): Unit = {
+    forgotten = of.dropped
+    val time = of.time(0)
+    all.dropBefore(time)
+    byKeys.values.forEach(_.dropBefore(time))
+    byKeys.values.removeIf(_.isEmpty): Unit
+  }
+
+  private def look(position: Int): Unit = {
+    rows.pointTo(element, position)
+    if (!element.isNullAt(rule.place)) {
+      pointToEvent()
+      if (!hasKeys) add(all, position)
+      else if (!event.isNullAt(LabelUnion.KeysPlace)) {
+        val keys = ByteBuffer.wrap(event.getBinary(LabelUnion.KeysPlace))
+        add(byKeys.computeIfAbsent(keys, _ => new LabelRows(rule)), position)
+      }
+    }
+  }
+
+  private def pointToEvent(): Unit = {
+    val where = element.getLong(rule.place)
+    event.pointTo(element.getBaseObject, element.getBaseOffset + (where >>> 32), where.toInt)
+  }
+
+  private def add(to: LabelRows, position: Int): Unit = {
+    val time = rows.time(position)
+    if (rule.attribution.isEmpty || event.isNullAt(rule.touchPlace)) to.add(time, rows.dropped + position)
+    // An impression before the label began has none of its events, and no share in them.
+    else if (time >= since) to.touches.add(time, event.getLong(rule.touchPlace))
+  }
+
+  /** @param keys the further keys of a left row; null: one of them is null
+    * @return null if there are none
+    */
+  def of(keys: Array[Byte]): LabelRows = {
+    val rows = if (!hasKeys) all else if (keys == null) null else byKeys.get(ByteBuffer.wrap(keys))
+    // Matches have all rows of their last time.
+    if (rows != null) rows.touches.settle()
+    rows
+  }
+
+  /** The struct of an event.
+    *
+    * @param row its number
+    */
+  def struct(matches: Matches, row: Long): UnsafeRow = {
+    matches.rows.pointTo(element, (row - matches.rows.dropped).toInt)
+    pointToEvent()
+    event
+  }
 }
 
 /** Puts a credit behind the columns of an event. */

@@ -4,12 +4,13 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project, Union}
 import org.apache.spark.sql.types._
 
+import io.tailrace.common.OwnNames
 import io.tailrace.join.{JoinErrors, WiderKeys}
 
 /** All labels as the right side of one join. A row has the struct of its own label, and null for the others:
   *
   * {{{
-  *   user   __tailrace_time   click                          buy
+  *   user   time              click                          buy
   *   1      12:03             {row: {12:03, ...}, keys: ..}  null
   *   1      12:30             null                           {row: {12:30, 9.99}, touch: null}
   *   1      12:00             null                           {row: null, touch: 83...}
@@ -99,14 +100,15 @@ private[examples] final class LabelUnion(
   /** The hash of an impression as it came, a column behind its own ones. After a change of columns it would be another
     * one than that of its touch.
     */
-  def ownHash: NamedExpression = Alias(touchHash(impressions.output), Hash)()
+  val ownHash: Alias = Alias(touchHash(impressions.output), Hash)()
 
   /** Keys are left out: the join may widen their types. */
-  def touchHash(lefts: Seq[Attribute]): Expression = Touches.hash(
-    lefts.zip(impressions.output).collect {
+  def touchHash(lefts: Seq[Attribute]): Expression = {
+    val columns = lefts.zip(impressions.output).collect {
       case (now, column) if !common.exists(_.exprId == column.exprId) => now
     }
-  )
+    ImpressionHash(columns, columns.map(_.name))
+  }
 
   private def rowOf(label: FoundLabel): Expression =
     CreateNamedStruct(label.row.flatMap(a => Seq(Literal(a.name), a)))
@@ -143,8 +145,8 @@ private[examples] final class LabelUnion(
 }
 
 private[examples] object LabelUnion {
-  val Time = "__tailrace_time"
-  val Hash = "__tailrace_touch"
+  val Time: String = OwnNames.of("time")
+  val Hash: String = OwnNames.of("touch")
 
   /** Places in an element of the join's group, which begins with the time, and in the struct of a label. */
   val FirstLabel = 1

@@ -35,10 +35,13 @@ private[examples] final class LabelWords(rules: Seq[LabelRule]) extends SettingW
       Some(keys + LabelWords.otherLabels(was, now).fold("")(": " + _))
     case JoinCheckpoint.LeftTime => Some(sentence("`time` of the impressions", was, now))
     case LabelWords.Label(label) => Some(ofLabel(label, was, now))
+    case LabelWords.Credits(label) =>
+      Some(sentence(s"label '$label': `before`, `after` or `since`", was, now, "were" -> "are") + LabelWords.shared)
     case other => SettingWords.OfJoin.changed(other, was, now)
   }
 
   override def added(name: String, why: String): String = name match {
+    case LabelWords.Credits(label) => s"label '$label' $why"
     case LabelWords.Label(label) => s"label '$label' is new: $why"
     case other => SettingWords.OfJoin.added(other, why)
   }
@@ -48,7 +51,8 @@ private[examples] final class LabelWords(rules: Seq[LabelRule]) extends SettingW
   override def follow: Map[String, String] =
     (JoinCheckpoint.RightKeys +: rules.map(rule => s"${JoinCheckpoint.OfExamples}${rule.name}"))
       .map(_ -> JoinCheckpoint.LeftKeys)
-      .toMap
+      .toMap ++
+      rules.map(rule => JoinCheckpoint.Credits + rule.name -> (JoinCheckpoint.OfExamples + rule.name))
 
   /** Which label it is. With an attribution others look for it, too. */
   private def of(length: LabelRule => Long, why: String): String = {
@@ -78,19 +82,22 @@ private[examples] final class LabelWords(rules: Seq[LabelRule]) extends SettingW
       ColumnChanges.Told(each.flatMap(_.refused) ++ rest, each.flatMap(_.told))
     }
 
-  /** One that comes back with a stream that may have been left out, too: of such a source Spark may read all again. */
-  override def returned(settings: Map[String, String], from: StructType): Seq[String] = {
+  /** One with an attribution, as impressions that came meanwhile have no share in its events. And one that comes back with
+    * a stream that may have been left out, too: of such a source Spark may read all again.
+    */
+  override def returned(settings: Map[String, String], from: StructType, areNamed: Boolean): Seq[String] = {
     val there = from.fieldNames.toSet
     rules
-      .filter { rule =>
-        settings.contains(s"${JoinCheckpoint.OfExamples}${rule.name}") && !there(rule.name) &&
-        !rule.beside.exists(there)
-      }
-      .map { rule =>
-        s"label '${rule.name}' was left out, and comes back. If its stream was left out, too, Spark reads that again, and " +
-          "events in the state would be there twice. With another name it is another label, without the events of " +
-          "before. Which streams were left out is known of a query that has named its sources from its first start " +
-          "on (`spark.readStream.name`)"
+      .filter(rule => settings.contains(s"${JoinCheckpoint.OfExamples}${rule.name}") && !there(rule.name))
+      .collect {
+        case rule if rule.attribution.nonEmpty =>
+          s"label '${rule.name}' has an attribution. It was left out, and can't come back: impressions that came meanwhile " +
+            "would have no share in its events. With another name and `since` it is another label"
+        case rule if !areNamed && !rule.beside.exists(there) =>
+          s"label '${rule.name}' was left out, and comes back. If its stream was left out, too, Spark reads that again, and " +
+            "events in the state would be there twice. With another name it is another label, without the events of " +
+            "before. Which streams were left out is known of a query that has named its sources from its first start " +
+            "on (`spark.readStream.name`)"
       }
   }
 
@@ -121,6 +128,23 @@ private object LabelWords {
   private val Attributed = ", attribution "
   private val Further = "further keys "
 
+  private val shared =
+    ". By what they were, examples that have come out have their shares of events. With another name and `since` it is " +
+      "another label"
+
+  /** The reason why a query can't go on with a setting of a label that its checkpoint doesn't have; none: it can. */
+  def newcomer(rule: LabelRule, setting: String, written: Map[String, String]): Option[String] = {
+    val known = JoinCheckpoint.OfExamples + rule.name
+    if (setting == known && rule.since.isEmpty)
+      Some("a label that comes later needs `since`, as rows that wait have none of its events")
+    else if (setting == JoinCheckpoint.Credits + rule.name && rule.since.nonEmpty && written.contains(known))
+      Some(
+        "has an attribution and `since`, and the checkpoint is of a release in which impressions before `since` had a " +
+          "share of its events, in no row. With another name and a later `since` it is another label"
+      )
+    else None
+  }
+
   /** Which labels make the common keys others. */
   def otherLabels(was: Option[String], now: Option[String]): Option[String] =
     for {
@@ -141,13 +165,13 @@ private object LabelWords {
 
   private def quoted(names: Seq[String]): String = names.map(name => s"'$name'").mkString(", ")
 
-  /** The name of a label, of the setting that a checkpoint has for it. */
-  object Label {
+  /** The name of a label, of a setting that a checkpoint has for it. */
+  sealed abstract class OfLabel(prefix: String) {
     def unapply(setting: String): Option[String] =
-      Option.when(setting.startsWith(JoinCheckpoint.OfExamples))(
-        setting.stripPrefix(JoinCheckpoint.OfExamples)
-      )
+      Option.when(setting.startsWith(prefix))(setting.stripPrefix(prefix))
   }
+  object Label extends OfLabel(JoinCheckpoint.OfExamples)
+  object Credits extends OfLabel(JoinCheckpoint.Credits)
 
   /** Further keys and attribution, as [[FoundLabel.bound]] writes them. */
   def parts(bound: String): (Option[String], Option[String]) = {

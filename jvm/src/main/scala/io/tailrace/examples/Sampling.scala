@@ -10,7 +10,7 @@ import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, Dataset}
 
-import io.tailrace.common.Policy
+import io.tailrace.common.{OwnNames, Policy}
 import io.tailrace.plan.Columns
 import io.tailrace.plan.Columns.named
 
@@ -171,7 +171,7 @@ private object Sampling {
     }
 
   private val Bits = 53
-  private val Place = "__tailrace_place"
-  private val Rate = "__tailrace_rate"
-  private val Chosen = "__tailrace_chosen"
+  private val Place = OwnNames.of("place")
+  private val Rate = OwnNames.of("rate")
+  private val Chosen = OwnNames.of("chosen")
 }

@@ -1,117 +1,91 @@
 package io.tailrace.examples
 
-import java.util.{Arrays, Locale}
+import java.util.Arrays
 
-import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.types.StringType
-
-/** The impressions of a key that are around one of them, from its group. Each impression leaves a touch among the
-  * rows of labels: its time, and a hash of its content that tells it from others of that time. Impressions that
-  * are equal in all columns are one touch.
+/** The impressions of a key that may share an event, in order: by time, and by a hash of their content where times are
+  * equal. Each impression leaves a touch among the rows of labels: its time and that hash ([[ImpressionHash]]).
+  * Impressions that are equal in both are touches of their own, one behind the other.
+  *
+  * Add touches in the order of time, `settle`, then read. Touches that are added later are behind the others.
   */
 private[examples] final class Touches {
-  private var at = new Array[Long](16)
-  private var hashes = new Array[Long](16)
-  private var size = 0
-  private var isOrdered = true
-  private var settled = Array.emptyLongArray
+  private var at = new Array[Long](4)
+  private var hashes = new Array[Long](4)
+  private var count = 0
+  private var settled = 0
+
+  def size: Int = count
 
   def clear(): Unit = {
-    size = 0
-    isOrdered = true
+    count = 0
+    settled = 0
   }
 
   def add(time: Long, hash: Long): Unit = {
-    if (size == at.length) {
-      at = Arrays.copyOf(at, 2 * size)
-      hashes = Arrays.copyOf(hashes, 2 * size)
+    if (count == at.length) {
+      at = Arrays.copyOf(at, 2 * count)
+      hashes = Arrays.copyOf(hashes, 2 * count)
     }
-    // A group comes by time, and rarely by the hash where times are equal.
-    if (size > 0 && (time < at(size - 1) || time == at(size - 1) && hash < hashes(size - 1)))
-      isOrdered = false
-    at(size) = time
-    hashes(size) = hash
-    size += 1
+    at(count) = time
+    hashes(count) = hash
+    count += 1
   }
 
-  /** Puts them in order, when all are there. */
+  /** Puts those in order that were added since the last time. All touches of their times must be there. */
   def settle(): Unit = {
-    if (!isOrdered) sort()
-    var kept = 0
-    var i = 0
-    while (i < size) {
-      if (kept == 0 || at(kept - 1) != at(i) || hashes(kept - 1) != hashes(i)) {
-        at(kept) = at(i)
-        hashes(kept) = hashes(i)
-        kept += 1
-      }
-      i += 1
+    var from = settled
+    while (from < count) {
+      var until = from + 1
+      while (until < count && at(until) == at(from)) until += 1
+      if (until - from > 1) Arrays.sort(hashes, from, until)
+      from = until
     }
-    size = kept
-    if (!Arrays.equals(at, 0, size, settled, 0, settled.length)) settled = Arrays.copyOf(at, size)
+    settled = count
   }
 
-  private def sort(): Unit = {
-    val all = Array.tabulate(size)(i => at(i) -> hashes(i))
-    scala.util.Sorting.stableSort(all)
-    all.indices.foreach { i =>
-      at(i) = all(i)._1
-      hashes(i) = all(i)._2
-    }
+  /** Removes the first ones. Those that are left are numbered from 0. */
+  def dropFirst(touches: Int): Unit = {
+    count -= touches
+    settled -= touches
+    System.arraycopy(at, touches, at, 0, count)
+    System.arraycopy(hashes, touches, hashes, 0, count)
   }
 
-  /** Those of all, in order. Nobody changes the array; it is the same one for the same touches as before. */
-  def times: Array[Long] = settled
-
-  /** The place of a touch; -1 if it isn't there.
+  /** The number of a touch; -1 if it isn't there.
     *
-    * An impression from before a column changed its type has another hash now. It is known by its time, if no other
-    * one has that.
+    * @param twin how many impressions that are equal to this one come before it
     */
-  def place(time: Long, hash: Long): Int = {
-    val (from, until) = (firstFrom(time), firstFrom(time + 1))
-    if (until - from == 1) from
-    else (from until until).find(hashes(_) == hash).getOrElse(-1)
+  def place(time: Long, hash: Long, twin: Int): Int = {
+    val (from, until) = (countBefore(time), countThrough(time))
+    var low = from
+    var high = until
+    while (low < high) {
+      val middle = (low + high) >>> 1
+      if (hashes(middle) < hash) low = middle + 1 else high = middle
+    }
+    if (twin < until - low && hashes(low + twin) == hash) low + twin else -1
   }
 
   /** How many touches are before a time. */
-  def firstFrom(time: Long): Int = {
-    var low = 0
-    var high = size
-    while (low < high) {
-      val middle = (low + high) >>> 1
-      if (at(middle) < time) low = middle + 1 else high = middle
-    }
-    low
-  }
+  def countBefore(time: Long): Int = if (time == Long.MinValue) 0 else countThrough(time - 1)
+
+  /** How many touches aren't after a time. */
+  def countThrough(time: Long): Int = SortedTimes.countThrough(at, 0, count, time)
 
   def time(place: Int): Long = at(place)
 }
 
-private[examples] object Touches {
+/** Times in ascending order. */
+private[examples] object SortedTimes {
 
-  /** The hash of an impression. Its columns may be in any order, and one that it lacks is as one that is null, so a
-    * column more changes no hash.
-    *
-    * @param columns all but those that are equal in the whole group
-    */
-  def hash(columns: Seq[Attribute]): Expression =
-    columns.zipWithIndex
-      .map { case (a, i) =>
-        val name = nameOf(a)
-        // Equal columns of one name would cancel out.
-        val before = columns.take(i).count(nameOf(_) == name)
-        If(IsNull(a), Literal(0L), hash(a, name.hashCode.toLong + (before.toLong << 32)))
-      }
-      .reduceOption[Expression](BitwiseXor(_, _))
-      .getOrElse(Literal(0L))
-
-  private def nameOf(column: Attribute): String = column.name.toLowerCase(Locale.ROOT)
-
-  private def hash(column: Attribute, seed: Long): Expression = {
-    val hashed = XxHash64(Seq(column), seed)
-    // Spark hashes neither maps nor variants. A touch has the map of its own impression, in the same order.
-    if (hashed.checkInputDataTypes().isSuccess) hashed
-    else XxHash64(Seq(Cast(column, StringType, Some("UTC"))), seed)
+  /** Of those from place `from` on, before `until`: the place of the first one after a time. */
+  def countThrough(times: Array[Long], from: Int, until: Int, last: Long): Int = {
+    var low = from
+    var high = until
+    while (low < high) {
+      val middle = (low + high) >>> 1
+      if (times(middle) <= last) low = middle + 1 else high = middle
+    }
+    low
   }
 }

@@ -10,7 +10,7 @@ import org.json4s.jackson.{JsonMethods, Serialization}
 import org.json4s.{Formats, JInt, NoTypeHints}
 
 import io.tailrace.checkpoint.{CheckedText, DurableFiles, FileFormats}
-import io.tailrace.common.{Durations, Errors}
+import io.tailrace.common.{Durations, Errors, OwnNames}
 import io.tailrace.state.{RowShapes, StateFileNames, StateLayout}
 
 /** The settings that a checkpoint's state was written under: they say what its rows mean. The file is written
@@ -109,10 +109,13 @@ object JoinCheckpoint {
 
   /** What the names of the settings of examples begin with: the sample's seed, and each label's. */
   val OfExamples = "examples: "
+
+  /** The same of the settings by which the labels with an attribution share events. */
+  val Credits = "credits: "
   val LeftKeys = "on (left)"
 
   /** A key column that nobody has named: the parts of hot keys. It never changes. */
-  val Part = "__tailrace_part"
+  val Part: String = OwnNames.of("part")
   val RightKeys = "on (right)"
   val LeftTime = "left_time"
   val LeftColumns = "left columns"
@@ -169,7 +172,7 @@ object JoinCheckpoint {
       val changes =
         told.toSeq.sorted.flatMap(name => join.settingWords.changed(name, before.get(name), now.get(name)))
       val added = (unknown & now.keySet).toSeq.sorted
-        .flatMap(name => join.newcomer(name).map(join.settingWords.added(name, _)))
+        .flatMap(name => join.newcomer(name, before).map(join.settingWords.added(name, _)))
       val refused = changes ++ added ++ columns.refused
       if (refused.nonEmpty) throw Errors.checkpointIncompatible(directory.toString, refused)
       val bound = written.copy(

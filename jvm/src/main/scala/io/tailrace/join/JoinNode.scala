@@ -98,6 +98,7 @@ object OneEventTimeExec {
   *
   * @param touch the payload of the right row that each left row leaves of itself, by left columns; empty: none
   * @param kept  left columns that an amended row has beside the keys and the time
+  * @param identity the left column that tells rows of one key and time apart, if anybody asks
   */
 final case class JoinColumns(
     left: Seq[Attribute],
@@ -108,7 +109,8 @@ final case class JoinColumns(
     rightTime: Attribute,
     added: Seq[Attribute],
     touch: Seq[Expression] = Nil,
-    kept: Seq[Attribute] = Nil
+    kept: Seq[Attribute] = Nil,
+    identity: Option[Attribute] = None
 ) {
   val payload: Seq[Attribute] = JoinColumns.payload(right, rightKeys)
 
@@ -121,6 +123,7 @@ final case class JoinColumns(
   def rightKeyEncoder(): KeyEncoder = encoder(rightKeys, right)
   def leftTimeOrdinal: Int = ordinal(leftTime, left)
   def rightTimeOrdinal: Int = ordinal(rightTime, right)
+  def identityOrdinal: Option[Int] = identity.map(ordinal(_, left))
 
   /** Binary columns are bound as strings. Both are copied as they are, but Spark's code for binary columns
     * makes an array of each value.

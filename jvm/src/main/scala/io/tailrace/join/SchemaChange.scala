@@ -48,7 +48,7 @@ private[join] object SchemaChange {
       // A query that goes back to earlier columns finds the rows of then as they were.
       val known = schemas.indexOf(now)
       val (all, number) = if (known >= 0) (schemas, known) else (schemas :+ now, schemas.size)
-      val returned = if (areNamed) Nil else words.returned(checkpoint.settings, last.rightColumns)
+      val returned = words.returned(checkpoint.settings, last.rightColumns, areNamed)
       SchemaChange(all, number, texts, changes.flatMap(_.refused) ++ returned, changes.flatMap(_.told))
     }
   }

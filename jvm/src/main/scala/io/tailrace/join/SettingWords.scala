@@ -22,12 +22,13 @@ private[tailrace] trait SettingWords extends Serializable {
   /** Settings that say nothing if another one has changed. */
   def follow: Map[String, String] = Map.empty
 
-  /** Why right columns can't be there again that a query without names of sources had once, and lacked meanwhile.
+  /** Why right columns can't be there again that the query had once, and lacked meanwhile.
     *
     * @param settings of the checkpoint
     * @param from     the right columns that it had last
+    * @param areNamed whether it is known by name which sources come back
     */
-  def returned(settings: Map[String, String], from: StructType): Seq[String] = Nil
+  def returned(settings: Map[String, String], from: StructType, areNamed: Boolean): Seq[String] = Nil
 
   /** What it means that the columns of a side are others. */
   def columns(side: String, from: StructType, to: StructType): ColumnChanges.Told =

@@ -49,8 +49,11 @@ trait StoredJoin {
   /** Whether a query may go on without a setting that its checkpoint is bound to. */
   def mayLack(setting: String): Boolean = false
 
-  /** Why a query may not go on with a setting that its checkpoint lacks, if it may not. */
-  def newcomer(setting: String): Option[String] = None
+  /** Why a query may not go on with a setting that its checkpoint lacks, if it may not.
+    *
+    * @param written those that it has
+    */
+  def newcomer(setting: String, written: Map[String, String]): Option[String] = None
 
   /** Whether `after` among them may be longer at a later start: rows that wait are judged by the new one. */
   def mayGrow: Boolean = false

@@ -47,6 +47,8 @@ private[label] final class BatchMerge(
   // With exactly_one, the right rows of the key that are taken: those before `takenTime`, and so many at that time.
   private var takenTime = Long.MinValue
   private var takenThen = 0
+  private val twins = columns.identityOrdinal.map(at => (new Twins, at))
+  private var twin = 0
   private val versions =
     settings.horizons.map(new BatchVersions(_, settings.form.change(columns), candidates))
   // The right rows of the key, if a window of them has no room in memory.
@@ -105,7 +107,7 @@ private[label] final class BatchMerge(
   /** The group of another left row, or null if its versions follow. One without a time has no horizon. */
   private def firstGroup(): InternalRow =
     if (versions.nonEmpty && left.hasTime) {
-      versions.get.start(left.head, left.time, position, until)
+      versions.get.start(left.head, left.time, position, until, twin)
       null
     } else {
       groups.versionIs(GroupWriter.NoHorizon, hasEarlier = false, changed = false)
@@ -118,7 +120,7 @@ private[label] final class BatchMerge(
   }
 
   private def group(matches: Int): InternalRow =
-    try groups.write(left.head, left.time, Matches(candidates, position, matches, matches))
+    try groups.write(left.head, left.time, Matches(candidates, position, matches, matches, twin))
     catch { case e: RowMemoryExhausted => throw tooLarge(e) }
 
   private def tooLarge(e: RowMemoryExhausted): Throwable =
@@ -143,9 +145,11 @@ private[label] final class BatchMerge(
       key = left.copyKey()
       takenTime = Long.MinValue
       closeDisk()
+      twins.foreach(_._1.clear())
       while (right.hasHead && (!right.canMatch || right.compareKey(key) < 0)) right.dropHead()
       matches.start(rows)
     }
+    twins.foreach { case (of, at) => twin = of.number(left.time, Twins.OneKey, left.head, at) }
     val (lower, upper) = (window.lowerBound(left.time), window.upperBound(left.time))
     if (onDisk.isEmpty) findInMemory(lower, upper)
     onDisk.foreach(_.slideTo(lower, upper))

@@ -15,9 +15,13 @@ private[label] final class BatchVersions(
   private var leftTime = 0L
   private var first = 0
   private var end = 0
+  private var twin = 0
 
-  /** @param from,until the positions of the matches */
-  def start(row: UnsafeRow, time: Long, from: Int, until: Int): Unit = {
+  /** @param from,until the positions of the matches
+    * @param of         see [[Matches]]
+    */
+  def start(row: UnsafeRow, time: Long, from: Int, until: Int, of: Int): Unit = {
+    twin = of
     left = row
     leftTime = time
     first = from
@@ -41,8 +45,8 @@ private[label] final class BatchVersions(
       change.compare(
         left,
         leftTime,
-        Matches(candidates, first, count, count),
-        Matches(candidates, first, before, before)
+        Matches(candidates, first, count, count, twin),
+        Matches(candidates, first, before, before, twin)
       )
       horizons.emit.comesOut(horizons.isFinal(number), change)
     }
@@ -50,10 +54,6 @@ private[label] final class BatchVersions(
     if (comesOut) count else -1
   }
 
-  private def matchesTo(horizon: Long): Int = {
-    val last = JoinWindow.saturatingAdd(leftTime, horizon)
-    var to = end
-    while (to > first && candidates.time(to - 1) > last) to -= 1
-    to - first
-  }
+  private def matchesTo(horizon: Long): Int =
+    candidates.countThrough(first, end, JoinWindow.saturatingAdd(leftTime, horizon))
 }

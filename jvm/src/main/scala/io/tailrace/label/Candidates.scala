@@ -21,10 +21,24 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
   private var latest = Long.MinValue
   private var begin = 0
   private var end = 0
+  private var generations = 0L
+  private var removed = 0L
+
+  /** Changes whenever the rows are others than before, but for rows that were added behind them or dropped from
+    * their beginning.
+    */
+  def generation: Long = generations
+
+  /** How many rows of the generation were dropped from the beginning. A row's position and this are a number that the
+    * row keeps.
+    */
+  def dropped: Long = removed
 
   def clear(): Unit = {
     begin = 0
     end = 0
+    generations += 1
+    removed = 0
     if (!rows.isEmpty) forget()
   }
 
@@ -92,6 +106,8 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
       i += 1
     }
     aside.clear()
+    generations += 1
+    removed = 0
     latest = if (size == 0) Long.MinValue else time(size - 1)
   }
 
@@ -99,6 +115,7 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
   def dropFirst(count: Int): Unit = if (count > 0) {
     val left = size - count
     rows.dropFirst(count)
+    removed += count
     var i = 0
     while (i < left) {
       ranked(i) = ranked(i + count) - count
@@ -122,6 +139,18 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
   def count: Int = end - begin
 
   def time(position: Int): Long = rows.time(ranked(position))
+
+  /** How many of the rows from position `from` on, before `until`, aren't after a time. */
+  def countThrough(from: Int, until: Int, last: Long): Int = {
+    var low = from
+    var high = until
+    while (low < high) {
+      val middle = (low + high) >>> 1
+      if (time(middle) <= last) low = middle + 1 else high = middle
+    }
+    low - from
+  }
+
   def seq(position: Int): Long = rows.seq(ranked(position))
 
   /** The section of a row that was added with it. */

@@ -127,6 +127,7 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
     private val counts = new GroupCounts(metric)
     private val selection = new MatchSelection(settings.bound, group)
     private val matches = new FoundMatches(joins)
+    private val twins = columns.identityOrdinal.map(at => (new Twins, at))
 
     override protected def step(): UnsafeRow =
       if (lefts.isEmpty) {
@@ -148,7 +149,10 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
     private def write(time: Long): UnsafeRow = {
       val matched = selection.take(matches, time, ofOneTime = false)
       val left = pointTo(leftRow, current, 0)
-      val row = groupWriter.write(left, time, Matches(group, 0, group.size, matched))
+      val twin = twins.fold(0) { case (of, at) =>
+        of.number(time, Twins.key(current.base(0), current.at(0)), left, at)
+      }
+      val row = groupWriter.write(left, time, Matches(group, 0, group.size, matched, twin))
       counts.add(groupWriter)
       closing.add(time)
       row

@@ -32,14 +32,17 @@ private[label] final class EarlierVersion(
     * @param left     the probe
     * @param chunk    the probes of the merge
     * @param sections of the merge
+    * @param twin     of the probe, see [[Matches]]
     */
   def compare(
       left: UnsafeRow,
       now: SortedMerge,
       chunk: RowBuffer,
-      sections: Seq[LiveSection]
+      sections: Seq[LiveSection],
+      twin: Int
   ): GroupChange = {
     val time = chunk.time(now.probe)
+    val of = Matches.of(now, twin)
     if (now.isWindowed) {
       if (remaining == 0) {
         val rest = now.restOfKey
@@ -48,10 +51,15 @@ private[label] final class EarlierVersion(
       }
       apart.next()
       remaining -= 1
-      change.compare(left, time, Matches.of(now), Matches.of(apart))
+      change.compare(left, time, of, Matches.of(apart, twin))
+    } else if (late.isNone) {
+      // The first of the same rows: to copy them would be too much work where a key has very many.
+      val until = JoinWindow.saturatingAdd(time, end)
+      val count = of.rows.countThrough(of.first, of.first + of.count, until)
+      change.compare(left, time, of, of.copy(count = count, matched = count))
     } else {
       pick(time, now.candidates)
-      change.compare(left, time, Matches.of(now), Matches(picked, 0, picked.size, picked.size))
+      change.compare(left, time, of, Matches(picked, 0, picked.size, picked.size, twin))
     }
     change
   }

@@ -23,8 +23,11 @@ private[tailrace] trait GroupForm extends Serializable {
   /** The most matches that are looked at. */
   def bound: MatchBound
 
-  /** The columns that say something of each left row, whenever it came. */
-  def fromBeginning: Seq[String]
+  /** The reason why a query can't go on with a setting that its checkpoint doesn't have; none: it can.
+    *
+    * @param written those that it has
+    */
+  def newcomer(setting: String, written: Map[String, String]): Option[String]
 
   /** Whether the columns have windows of their own, so that left rows are complete in a shorter one of the join. */
   def mayShrink: Boolean
@@ -63,7 +66,7 @@ private[tailrace] final case class OneGroup(policy: MatchPolicy, maxMatches: Opt
   override def bound: MatchBound =
     MatchBound(policy, if (policy == MatchPolicy.All) maxMatches.getOrElse(Int.MaxValue) else 1)
 
-  override def fromBeginning: Seq[String] = Nil
+  override def newcomer(setting: String, written: Map[String, String]): Option[String] = None
 
   override def mayShrink: Boolean = false
 
@@ -105,10 +108,17 @@ private[tailrace] final case class OneGroup(policy: MatchPolicy, maxMatches: Opt
 /** The matches of a left row: `count` of the candidates, from position `first` on.
   *
   * @param matched how many there are, with those that the policy would never choose
+  * @param twin    how many left rows that are equal to this one come before it ([[Twins]]); 0 where nobody asks
   */
-private[tailrace] final case class Matches(rows: Candidates, first: Int, count: Int, matched: Int)
+private[tailrace] final case class Matches(
+    rows: Candidates,
+    first: Int,
+    count: Int,
+    matched: Int,
+    twin: Int = 0
+)
 
 private[label] object Matches {
-  def of(merge: SortedMerge): Matches =
-    Matches(merge.candidates, merge.candidates.first, merge.candidates.count, merge.matched)
+  def of(merge: SortedMerge, twin: Int): Matches =
+    Matches(merge.candidates, merge.candidates.first, merge.candidates.count, merge.matched, twin)
 }

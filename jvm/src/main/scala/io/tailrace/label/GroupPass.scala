@@ -54,6 +54,7 @@ private[label] abstract class GroupPass(
   protected val merge: SortedMerge = work.mergeTo(to, late)
   private val rightSections = store.sectionsOf(StoreKind.RightKeySorted)
   private val leftRow = new UnsafeRow(columns.left.size)
+  private val twins = columns.identityOrdinal.map(new ChunkTwins(_, columns.left.size))
 
   /** Fills an empty chunk. @return the numbers of its rows, by key and time */
   protected def fill(): Array[Int]
@@ -84,11 +85,13 @@ private[label] abstract class GroupPass(
   private def isDue: Boolean = {
     val probe = merge.probe
     leftRow.pointTo(chunk.base(probe), chunk.valueOffset(probe), chunk.valueLength(probe))
-    comesOut(earlier.map(_.compare(leftRow, merge, chunk, rightSections)))
+    comesOut(earlier.map(_.compare(leftRow, merge, chunk, rightSections, twin)))
   }
 
+  private def twin: Int = twins.fold(0)(_ => ChunkTwins.of(chunk, merge.probe))
+
   private def write(): UnsafeRow = {
-    val row = writer.write(leftRow, chunk.time(merge.probe), Matches.of(merge))
+    val row = writer.write(leftRow, chunk.time(merge.probe), Matches.of(merge, twin))
     wasWritten(leftRow)
     row
   }
@@ -100,7 +103,9 @@ private[label] abstract class GroupPass(
     if (parked.fill(chunk)) startParked()
     else {
       share.reset()
-      start(fill())
+      val sorted = fill()
+      twins.foreach(_.number(chunk, sorted))
+      start(sorted)
     }
     work.nanos += System.nanoTime - started
     if (chunk.isEmpty) {

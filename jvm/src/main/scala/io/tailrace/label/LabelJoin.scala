@@ -17,6 +17,8 @@ import io.tailrace.plan.WriteCheck
   * @param touch  in a stream, each left row is a right row, too, with this payload; empty: it isn't. A group
   *               then has the left rows of the key around its own one
   * @param kept   left columns that an amended row has beside the keys and the time
+  * @param identity a left column, of LONG, that tells left rows of one key and time apart; those that are equal in it,
+  *               too, are numbered ([[Twins]]). None: nobody asks which of them a row is
   */
 case class LabelJoin(
     left: LogicalPlan,
@@ -29,9 +31,10 @@ case class LabelJoin(
     paired: Seq[Attribute],
     added: Seq[Attribute],
     touch: Seq[Expression] = Nil,
-    kept: Seq[Attribute] = Nil
+    kept: Seq[Attribute] = Nil,
+    identity: Option[Attribute] = None
 ) extends JoinNode {
-  override def columns: JoinColumns = super.columns.copy(touch = touch, kept = kept)
+  override def columns: JoinColumns = super.columns.copy(touch = touch, kept = kept, identity = identity)
 
   override def operator: String = "tailrace.join"
   override def writeChecks: Seq[WriteCheck] =

@@ -28,6 +28,9 @@ private[tailrace] final class LateRights(batches: Seq[LateRows], to: Long, grown
   private val closings = closed.sorted
   private val watermarks = batches.map(_.watermark).toArray
 
+  /** Whether each left row gets all right rows of its window. */
+  def isNone: Boolean = batches.isEmpty
+
   // Most rows came before all of these batches.
   private val least = if (firsts.isEmpty) Long.MaxValue else firsts(0)
 

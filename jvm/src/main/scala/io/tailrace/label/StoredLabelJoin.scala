@@ -91,12 +91,11 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
   override def settingWords: SettingWords = settings.form.settingWords
 
   /** Labels may be left out, and so may a sample. */
-  override def mayLack(setting: String): Boolean = setting.startsWith(JoinCheckpoint.OfExamples)
+  override def mayLack(setting: String): Boolean =
+    Seq(JoinCheckpoint.OfExamples, JoinCheckpoint.Credits).exists(setting.startsWith(_))
 
-  override def newcomer(setting: String): Option[String] =
-    Option.when(settings.form.fromBeginning.exists(JoinCheckpoint.OfExamples + _ == setting)) {
-      "a label that comes later needs `since`, as rows that wait have none of its events"
-    }
+  override def newcomer(setting: String, written: Map[String, String]): Option[String] =
+    settings.form.newcomer(setting, written)
 
   override def createMetrics(context: SparkContext): Map[String, SQLMetric] = LabelMetrics.create(context)
   override def onDriver(exec: StoredJoinExec): StoredJoinDriver = new LabelJoinDriver(settings, exec)

@@ -11,7 +11,7 @@ import org.apache.spark.sql.tailrace.{SparkPlans, StreamInputs}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.CalendarInterval
 
-import io.tailrace.common.{Mark, Policy}
+import io.tailrace.common.{Mark, OwnNames, Policy}
 import io.tailrace.plan.StreamJoin
 
 /** Makes the plan of a recursion from the plans of its input and its op. The rows that go round have the
@@ -150,9 +150,9 @@ private[recursion] final class RecursionResolution(
 }
 
 private[recursion] object RecursionResolution {
-  val Depth = "__tailrace_depth"
-  private val Path = "__tailrace_path"
-  private val Cycle = "__tailrace_cycle"
+  val Depth: String = OwnNames.of("depth")
+  private val Path = OwnNames.of("path")
+  private val Cycle = OwnNames.of("cycle")
 
   /** Columns that the user hasn't named. */
   val Own: Set[String] = Set(Depth, Path, Cycle)

@@ -117,7 +117,7 @@ final case class ReplayOptions(
 }
 
 object ReplayOptions {
-  private[replay] val arguments = new Arguments("tailrace.filter_replays")
+  private[tailrace] val arguments = new Arguments("tailrace.filter_replays")
   private[replay] val Name = "replays"
 
   /** The most offsets of disorder. Each costs one bit for each origin. */

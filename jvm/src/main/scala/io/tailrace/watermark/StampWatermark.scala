@@ -14,7 +14,7 @@ import org.apache.spark.sql.tailrace.{OutputWatermark, StreamingBatch}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame}
 
-import io.tailrace.common.{JoinedNames, UnsafeRows}
+import io.tailrace.common.{JoinedNames, OwnNames, UnsafeRows}
 import io.tailrace.driver.SparkWatermark
 import io.tailrace.plan.{Columns, Obstacle, OwnColumns, SqlFunction, TailraceNode}
 
@@ -121,9 +121,9 @@ private[tailrace] final class StampResolution(child: LogicalPlan, sameName: (Str
 
 /** The columns made of a record's stamp, which exist only while the watermark is noted. */
 private[tailrace] object StampColumns {
-  private[watermark] val Partition = "__tailrace_partition"
-  private[watermark] val Low = "__tailrace_low"
-  private[watermark] val Share = "__tailrace_share"
+  private[watermark] val Partition = OwnNames.of("partition")
+  private[watermark] val Low = OwnNames.of("low")
+  private[watermark] val Share = OwnNames.of("share")
   val all: Seq[String] = Seq(Partition, Low, Share)
 
   def check(

@@ -80,7 +80,7 @@ final case class WatermarkOptions(
 object WatermarkOptions {
   private[tailrace] val accurate = new Arguments("tailrace.accurate_watermark")
   private[tailrace] val stamped = new Arguments("tailrace.stamped_watermark")
-  private[watermark] val stamp = new Arguments("tailrace.stamp_watermark")
+  private[tailrace] val stamp = new Arguments("tailrace.stamp_watermark")
 
   private[watermark] val Name = "watermark"
   private val MostHostsAtServer = 100000

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalP
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
 import org.apache.spark.sql.types.TimestampType
 
-import io.tailrace.common.Arguments
+import io.tailrace.common.{Arguments, OwnNames}
 import io.tailrace.plan.Columns
 import io.tailrace.watermark.{Completeness, HostProgress, ProgressSettings, ServerOptions, ServerSettings}
 
@@ -73,7 +73,7 @@ final case class WindowOptions(
 }
 
 object WindowOptions {
-  private[windows] val arguments = new Arguments("tailrace.write_windows")
+  private[tailrace] val arguments = new Arguments("tailrace.write_windows")
 
   private val MostMissing = 1000L
   private val LeastFile = 1L << 20
@@ -133,10 +133,8 @@ private[tailrace] final class WindowsResolution(child: LogicalPlan, sameName: (S
     // Times without a zone have no watermark.
     columns.checkDistinct("frame")
     val time = checkWatermark(columns.find("event_time", eventTime, TimestampType))
-    Seq(options.into, Start).foreach { name =>
-      val cure = s"${Columns.rename(name)} The column of windows takes another name with `into`."
-      columns.checkAdded(name, cure)
-    }
+    val cure = s"${Columns.rename(options.into)} The column of windows takes another name with `into`."
+    columns.checkAdded(options.into, cure)
     if (path.trim.isEmpty) throw WindowOptions.arguments.invalid("path", "", "a folder")
     val folder = LandingPaths.qualified(path, session.sessionState.newHadoopConf())
     val settings = options.settings(folder.toString, landing)
@@ -167,5 +165,5 @@ private[tailrace] final class WindowsResolution(child: LogicalPlan, sameName: (S
 private object WindowsResolution {
 
   /** The number of a row's window, by which Spark sorts rows into files. No file has this column. */
-  private val Start = "__tailrace_window"
+  private val Start = OwnNames.of("window")
 }

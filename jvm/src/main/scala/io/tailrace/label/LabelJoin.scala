@@ -7,7 +7,7 @@ import org.apache.spark.sql.tailrace.SparkPlans
 
 import io.tailrace.common.TailraceConf
 import io.tailrace.driver.ReportExec
-import io.tailrace.join.{BatchJoinExec, CloseAfter, JoinColumns, JoinNode, StoredJoinExec}
+import io.tailrace.join.{BatchJoinExec, CloseAfter, ImportableJoin, JoinColumns, StoredJoinExec}
 import io.tailrace.plan.WriteCheck
 
 /** The logical node of `tailrace.join`, for batch and streaming DataFrames.
@@ -17,6 +17,7 @@ import io.tailrace.plan.WriteCheck
   * @param touch  in a stream, each left row is a right row, too, with this payload; empty: it isn't. A group
   *               then has the left rows of the key around its own one
   * @param kept   left columns that an amended row has beside the keys and the time
+  * @param areImported whether the rows are those of an import, with one more column on each side
   */
 case class LabelJoin(
     left: LogicalPlan,
@@ -29,9 +30,26 @@ case class LabelJoin(
     paired: Seq[Attribute],
     added: Seq[Attribute],
     touch: Seq[Expression] = Nil,
-    kept: Seq[Attribute] = Nil
-) extends JoinNode {
-  override def columns: JoinColumns = super.columns.copy(touch = touch, kept = kept)
+    kept: Seq[Attribute] = Nil,
+    areImported: Boolean = false
+) extends ImportableJoin {
+  override def columns: JoinColumns = {
+    def own(side: LogicalPlan) = if (areImported) side.output.init else side.output
+    super.columns.copy(own(left), own(right), touch = touch, kept = kept, areImported = areImported)
+  }
+
+  override def boundSettings: Map[String, String] =
+    StoredLabelJoin(columns, LabelJoinStrategy.streaming(settings)).boundSettings
+
+  override def amends: Boolean = settings.amendFor.nonEmpty
+
+  /** Silence closes nothing in a micro-batch that reads all there is, and nobody's stream stalls. */
+  override def importing(left: LogicalPlan, right: LogicalPlan): LabelJoin = copy(
+    left = left,
+    right = right,
+    settings = settings.copy(closeAfterMs = None, streams = None),
+    areImported = true
+  )
 
   override def operator: String = "tailrace.join"
   override def writeChecks: Seq[WriteCheck] =
@@ -55,7 +73,7 @@ object LabelJoinStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] =
     plan match {
       case join: LabelJoin if join.isStreaming =>
-        val settings = join.settings.copy(strategy = strategy(join.settings))
+        val settings = streaming(join.settings)
         val stored = StoredLabelJoin(join.columns, settings)
         val exec = StoredJoinExec(stored, join.output, planLater(join.left), planLater(join.right))
         settings.streams.fold[SparkPlan](exec)(reporting(exec, _)) :: Nil
@@ -64,6 +82,9 @@ object LabelJoinStrategy extends SparkStrategy {
         LabelJoinBatchExec(join.columns, join.settings, join.output, left, right) :: Nil
       case _ => Nil
     }
+
+  /** The settings of a stream. */
+  def streaming(settings: JoinSettings): JoinSettings = settings.copy(strategy = strategy(settings))
 
   private def reporting(exec: StoredJoinExec, streams: LabelStreams): SparkPlan =
     ReportExec(streams.progress, exec) { case join: StoredJoinExec =>

@@ -23,7 +23,8 @@ class ExportedJoin:
     Attributes:
         operator: the join's number in the query.
         name: the operator's name in the query's progress.
-        directory: below that of the export; in it are `left`, `right`, and `matches` with eager matching.
+        directory: below that of the export; in it are `left`, `right`, `matches` with eager matching, and
+            `emitted` if left rows that were emitted may be amended.
         rows: how many, by these names.
     """
 
@@ -90,8 +91,10 @@ def export_state(
         spark.read.parquet("/data/export/operator-0/left")
 
     A left row is there that hasn't come out, with all of its columns; a right row while the join keeps it.
-    With eager matching, `matches` has the left and the right row of each match so far. The query must be
-    stopped, by `stop()` or by a failure. Nothing of the checkpoint is changed.
+    With eager matching, `matches` has the left and the right row of each match so far. If labels came late,
+    `right` has a column `_behind` with the watermark that a late one was behind. If left rows that were
+    emitted may be amended, `emitted` has what the state keeps of them. The query must be stopped, by `stop()`
+    or by a failure. Nothing of the checkpoint is changed.
 
     Args:
         spark: a session that `configure` has set up.
@@ -165,9 +168,11 @@ def import_state(
     state.
 
     With `export` the rows, offsets, watermark and batch are those of an export, where they aren't given.
-    The query may have another `on`, `how`, `before` or `after` than the one that was exported. With a
-    session in place of the query, it is the one that was exported, with the same settings, and its rows may
-    have been edited in the files.
+    The query may have another `on`, `how`, `before` or `after` than the one that was exported. With the same
+    settings and unedited files, it emits what the exported query would have emitted on its own checkpoint, or
+    the import is refused. With a session in place of the query, it is the one that was exported, with the
+    same settings. Its rows may have been edited: in place, by further files, or by a table that was written
+    anew. An export that lacks some of its files is refused.
 
     Spark runs the join over the rows in a micro-batch of its own, beside the new checkpoint, and then moves
     that there. After an error nothing is left of it. After a crash there is no checkpoint, or one that no
@@ -193,8 +198,9 @@ def import_state(
         How many rows it has, and the micro-batch that the query goes on behind.
 
     Raises:
-        TailraceStateError: the checkpoint is there already, the export isn't one, columns are missing, left
-            rows have no time, or the query has other state. `condition` says which.
+        TailraceStateError: the checkpoint is there already, the export isn't one or lacks files, columns are
+            missing, left rows have no time, the query has other state, or it can't resume the export under
+            its settings. `condition` says which.
         TailraceSessionError: the session lacks the jar or the extension.
     """
     path = _convert.path(checkpoint, "checkpoint")

@@ -121,7 +121,7 @@ def test_files_that_have_come_since_the_export_are_read(spark: SparkSession, tmp
     for checkpoint in ("same", "moved"):
         assert run(checkpoint) == [(1, 1), (2, 1)]
     shutil.rmtree(export / "sources")
-    with pytest.raises(TailraceStateError, match="a number in the list of a source of files"):
+    with pytest.raises(TailraceStateError, match=r"EXCHANGE_INCOMPLETE.*sources/"):
         tailrace.import_state(spark, tmp_path / "none", export=export)
 
 

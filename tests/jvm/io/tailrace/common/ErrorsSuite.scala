@@ -128,6 +128,9 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_STATE_EXCHANGE_COLUMNS" -> ExchangeErrors.columns("left", Seq("a", "b")),
     "TAILRACE_STATE_EXCHANGE_EXISTS" -> RewriteErrors.destinationExists("P"),
     "TAILRACE_STATE_EXCHANGE_FAILED" -> RewriteErrors.failed("P", cause),
+    "TAILRACE_STATE_EXCHANGE_INCOMPLETE" -> ExchangeErrors.incomplete("P", Seq("a", "b")),
+    "TAILRACE_STATE_EXCHANGE_QUERY_NEEDED" -> ExchangeErrors.queryNeeded("P", Seq("a", "b")),
+    "TAILRACE_STATE_EXCHANGE_UNFIT" -> ExchangeErrors.unfit("P", "R"),
     "TAILRACE_STATE_EXCHANGE_NO_EXPORT" -> ExchangeErrors.noExport("P"),
     "TAILRACE_STATE_EXCHANGE_ROWS" -> ExchangeErrors.rows("R"),
     "TAILRACE_STATE_EXCHANGE_UNSUPPORTED" -> ExchangeErrors.unsupported(Seq("a", "b")),
@@ -171,9 +174,17 @@ final class ErrorsSuite extends AnyFunSuite {
   private val stateConditions =
     all.keySet.filter(_.startsWith("TAILRACE_STATE_")) --
       Seq("AMBIGUOUS", "COLUMNS", "CONDITION").map("TAILRACE_STATE_ERASE_" + _) --
-      Seq("COLUMNS", "EXISTS", "NO_EXPORT", "ROWS", "TYPES", "UNSUPPORTED").map(
-        "TAILRACE_STATE_EXCHANGE_" + _
-      ) ++
+      Seq(
+        "COLUMNS",
+        "EXISTS",
+        "INCOMPLETE",
+        "NO_EXPORT",
+        "QUERY_NEEDED",
+        "ROWS",
+        "TYPES",
+        "UNFIT",
+        "UNSUPPORTED"
+      ).map("TAILRACE_STATE_EXCHANGE_" + _) ++
       Seq("FUTURE", "NAME_CHANGED", "STALLED").map("TAILRACE_SYNC_" + _) ++
       Seq("FUTURE", "PROGRESS_MISSING").map("TAILRACE_WATERMARK_" + _) ++
       Seq("MARKS_INCOMPLETE", "MARKS_MISSING", "ORIGIN_MOVED", "ORIGIN_SPLIT").map("TAILRACE_REPLAY_" + _) ++

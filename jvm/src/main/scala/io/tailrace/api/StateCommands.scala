@@ -62,7 +62,8 @@ trait StateCommands {
   ): ImportReport =
     new ImportOfExport(session.asInstanceOf[ClassicSession], checkpoint, directory).run(
       dryRun,
-      (left, right, on, settings) => {
+      (left, right, on, exported) => {
+        import exported.settings
         def time(name: String) = settings(name)
         Tailrace.joinOf(
           left.withWatermark(time("left_time"), "0 seconds"),
@@ -76,7 +77,13 @@ trait StateCommands {
             how = settings("how"),
             // The column isn't part of the state: any name will do that no left column has.
             into = if (settings("how") == "left") OwnNames.of("labels") else "labels",
-            releaseEvery = settings.get("release_every")
+            releaseEvery = settings.get("release_every"),
+            lateLabels = settings.get("late_labels").map(_.toBoolean),
+            release = settings.getOrElse("release", "closed"),
+            `match` = if (settings.contains("release")) "first" else "all",
+            exactlyOne = settings.contains("exactly_one"),
+            // For how long, the state doesn't say: the query will.
+            amendFor = exported.state.flatMap(_.amendsAfter).map(_ => "1 second")
           )
         )
       }

@@ -7,28 +7,37 @@ import scala.collection.mutable
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.util.quoteIdentifier
+import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.streaming.Trigger
 import org.apache.spark.sql.tailrace.{SparkCheckpoints, SparkPlans, SparkSession}
 
 import io.tailrace.checkpoint.{DurableFiles, SparkCheckpoint}
 import io.tailrace.common.{LiteralPath, TailraceConf}
+import io.tailrace.join.{ImportableJoin, JoinCheckpoint}
 import io.tailrace.rewrite.NewCheckpoint
-import io.tailrace.state.{CheckpointFiles, StateFileNames}
+import io.tailrace.state.{CheckpointFiles, Manifest, StateFileNames}
 
 /** What the sources and the watermark of a new checkpoint are.
   *
-  * @param batch       the last one that the checkpoint says has completed. The query goes on with the next one
-  * @param offsets     where each source has been read to, in the order of the query, as Spark's log has them
-  * @param watermarkMs of the next batch
-  * @param entry       settings for Spark's offset log; none: those of the session
-  * @param sources     what the sources have in their checkpoint; it is copied
+  * @param batch           the last one that the checkpoint says has completed. The query goes on with the next one
+  * @param offsets         where each source has been read to, in the order of the query, as Spark's log has them
+  * @param watermarkMs     of the next batch
+  * @param lateWatermarkMs rows of the next batch are late by it
+  * @param entry           settings for Spark's offset log; none: those of the session
+  * @param sources         what the sources have in their checkpoint; it is copied
+  * @param settings        what the checkpoint is bound to; none: what the join says
   */
 private[exchange] final case class Beginning(
     batch: Long,
     offsets: Seq[String],
     watermarkMs: Long,
+    lateWatermarkMs: Long,
     entry: Option[String] = None,
-    sources: Option[Path] = None
+    sources: Option[Path] = None,
+    settings: Option[Map[String, String]] = None
 )
 
 /** Makes a checkpoint of rows: it runs the query's join for one micro-batch over them, by Spark itself, and then says
@@ -37,7 +46,7 @@ private[exchange] final case class Beginning(
   * {{{
   *   <checkpoint>-import-<unique>/   the query's batch 0, over Parquet files of the rows; the watermark is 0, so no row
   *                                   is late, and no group comes out
-  *     version 1 becomes version N + 1; offsets/N, commits/N
+  *     version 1 becomes version N + 1, and says what the rows don't; offsets/N, commits/N
   *   <checkpoint>/                   gets the files: [[NewCheckpoint]]
   * }}}
   */
@@ -66,32 +75,64 @@ private[exchange] final class Bootstrap(of: SparkSession, checkpoint: String, se
   /** Makes it, or only checks and counts the rows.
     *
     * @param leftTime column of the left rows
-    * @param join     the query's, over streams of the left and the right rows, in this session
+    * @param query    a plan with the query's join, in this session; it is given streams of the rows, which it may use
     */
-  def run(left: DataFrame, right: DataFrame, leftTime: String, beginning: Beginning, dryRun: Boolean)(
-      join: (DataFrame, DataFrame) => DataFrame
+  def run(rows: ImportedRows, leftTime: String, beginning: Beginning, dryRun: Boolean)(
+      query: (DataFrame, DataFrame) => LogicalPlan
   ): ImportReport = {
-    ReadRows.checkTimes(left, leftTime)
+    val oldest = ReadRows.oldest(rows.left, leftTime)
+    val late = rows.lateVersions
+    // Each of them has made a version of its own in the query that was exported.
+    if (late.size > beginning.batch)
+      throw ExchangeErrors.rows(
+        s"right rows came late in ${late.size} micro-batches, and `batch` is ${beginning.batch}"
+      )
     def report(leftRows: Long, rightRows: Long) =
       ImportReport(checkpoint, beginning.batch, leftRows, rightRows)
-    if (dryRun) report(ReadRows.count(left), ReadRows.count(right))
-    else {
+    if (dryRun) {
+      rows.emitted.foreach(ReadRows.count)
+      report(ReadRows.count(rows.left), ReadRows.count(rows.right))
+    } else {
       target.make {
-        write(join(stream("left", left), stream("right", right)))
+        val (left, right) = (rows.markedLeft, rows.markedRight(late))
+        val (leftStream, rightStream) =
+          (stream("left", left.frame, Some(left.mark)), stream("right", right.frame, None))
+        val plan = query(leftStream.drop(left.mark), rightStream.drop(right.mark))
+        write(SparkPlans.toFrame(session, plan.transformUp { case join: ImportableJoin =>
+          join.importing(input(leftStream, join.left.output), input(rightStream, join.right.output))
+        }))
         begin(beginning)
+        restate(beginning.batch + 1) { manifest =>
+          rows.beside.fold(manifest)(_.restated(manifest, oldest, late))
+        }
         made
       }
       report(counts("left"), counts("right"))
     }
   }
 
-  /** A stream of a batch DataFrame's rows, which are read once. */
-  private def stream(name: String, rows: DataFrame): DataFrame = {
+  /** A stream of a batch DataFrame's rows, which are read once.
+    *
+    * @param uncounted a BOOLEAN column: rows that have it don't count
+    */
+  private def stream(name: String, rows: DataFrame, uncounted: Option[String]): DataFrame = {
     val path = new Path(work, name).toString
     rows.write.parquet(path)
     // Of the footers.
-    counts(name) = LiteralPath.reader(session.read).schema(rows.schema).parquet(path).count()
+    val written = LiteralPath.reader(session.read).schema(rows.schema).parquet(path)
+    counts(name) = uncounted.fold(written)(mark => written.where(!col(quoteIdentifier(mark)))).count()
     session.readStream.schema(rows.schema).parquet(path)
+  }
+
+  /** A stream in the place of the join's input, with the same columns and the mark behind them. */
+  private def input(stream: DataFrame, of: Seq[Attribute]): LogicalPlan = {
+    val plan = SparkPlans.analyzed(stream)
+    Project(
+      of.zip(plan.output).map { case (column, read) =>
+        Alias(read, column.name)(exprId = column.exprId, explicitMetadata = Some(column.metadata))
+      } :+ plan.output.last,
+      plan
+    )
   }
 
   private def write(join: DataFrame): Unit =
@@ -102,14 +143,20 @@ private[exchange] final class Bootstrap(of: SparkSession, checkpoint: String, se
       .start()
       .awaitTermination()
 
+  private lazy val log = new SparkCheckpoint(made, conf)
+
   private def begin(beginning: Beginning): Unit = {
     import beginning._
-    val log = new SparkCheckpoint(made, conf)
     val operators = log.operators(0)
     val others = operators.filterNot(_.id == 0).map(operator => s"operator ${operator.id} (${operator.name})")
     if (others.nonEmpty) throw ExchangeErrors.unsupported(others)
-    if (batch != 0) renumber(log, batch + 1)
-    if (entry.isEmpty) log.setWatermarkOf(0, watermarkMs)
+    ids = log.commit(0).checkpointIds.flatMap(_.get(0L)).map(_.map(_.head))
+    partitions = log.partitions(0)
+    beginning.settings.foreach { settings =>
+      val directory = log.directory(0)
+      JoinCheckpoint.write(directory, conf, JoinCheckpoint.read(directory, conf, 0).copy(settings = settings)): Unit
+    }
+    if (entry.isEmpty) log.setWatermarkOf(0, lateWatermarkMs)
     val first = log.entry(0)
     val lines = Seq(first(0), entry.getOrElse(first(1))) ++ offsets
     // Spark wants the entry before the newest one, too.
@@ -129,19 +176,25 @@ private[exchange] final class Bootstrap(of: SparkSession, checkpoint: String, se
     sources.foreach(DurableFiles.copyAll(_, own, conf, "the import"))
   }
 
+  // Of the stores that the micro-batch has made, in checkpoint format 2, and how many they are.
+  private var ids: Option[Array[String]] = None
+  private var partitions = 0
+
   /** The state's version follows from the batch that has made it. */
-  private def renumber(log: SparkCheckpoint, version: Long): Unit = {
-    val ids = log.commit(0).checkpointIds.flatMap(_.get(0L)).map(_.map(_.head))
-    (0 until log.partitions(0)).foreach { partition =>
+  private def restate(version: Long)(change: Manifest => Manifest): Unit =
+    (0 until partitions).foreach { partition =>
       val directory = SparkCheckpoints.partition(log.state, 0, partition, "default")
       val state = new CheckpointFiles(directory, conf)
       val id = ids.map(_(partition))
       val before = state.readManifest(1, id)
-      val written = files.names(directory).filter(StateFileNames.manifestVersion(_).contains(1L))
-      state.commit(state.newManifest(version, id), before.copy(version = version), Map.empty)
-      written.foreach(name => files.delete(new Path(directory, name)))
+      val after = change(before).copy(version = version)
+      if (after != before) {
+        val written = files.names(directory).filter(StateFileNames.manifestVersion(_).contains(1L))
+        val file = state.newManifest(version, id)
+        state.commit(file, after, Map.empty)
+        written.filter(_ != file).foreach(name => files.delete(new Path(directory, name)))
+      }
     }
-  }
 }
 
 private[exchange] object Bootstrap {

@@ -24,6 +24,23 @@ object ExchangeErrors {
     "columns" -> columns.mkString(", ")
   )
 
+  /** @param missing paths of files, below the export's */
+  def incomplete(path: String, missing: Seq[String]): TailraceAnalysisException = {
+    val (named, more) = missing.splitAt(MostFiles)
+    val files = named.mkString(", ") + (if (more.isEmpty) "" else s" and ${more.size} more")
+    refuse("TAILRACE_STATE_EXCHANGE_INCOMPLETE", "path" -> path, "files" -> files)
+  }
+
+  /** @param what "label 'click' with an attribution" */
+  def queryNeeded(path: String, what: Seq[String]): TailraceAnalysisException =
+    refuse("TAILRACE_STATE_EXCHANGE_QUERY_NEEDED", "path" -> path, "what" -> what.mkString(", "))
+
+  /** @param reason why an import would give other rows than the query that was exported */
+  def unfit(path: String, reason: String): TailraceAnalysisException =
+    refuse("TAILRACE_STATE_EXCHANGE_UNFIT", "path" -> path, "reason" -> reason)
+
+  private val MostFiles = 5
+
   /** @param what "3 left rows have no time" */
   def rows(what: String): TailraceAnalysisException = refuse("TAILRACE_STATE_EXCHANGE_ROWS", "what" -> what)
 }

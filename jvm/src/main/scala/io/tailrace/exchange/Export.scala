@@ -2,9 +2,10 @@ package io.tailrace.exchange
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{StructType, TimestampType}
 import org.apache.spark.util.SerializableConfiguration
 
 import io.tailrace.checkpoint.DurableFiles
@@ -18,8 +19,10 @@ import io.tailrace.rewrite.{RewriteErrors, StoppedQuery, StoredState}
   *
   * {{{
   *   operator-0/left       the left rows that wait, with all of their columns
-  *   operator-0/right      right rows: the columns of `on` by the right side's names, then the others
+  *   operator-0/right      right rows: the columns of `on` by the right side's names, then the others. If some came
+  *                         late, behind them the watermark that a row was behind
   *   operator-0/matches    with eager matching: left and right row of each match so far
+  *   operator-0/emitted    what is kept of left rows that were emitted and may be amended
   *   sources               logs that sources have in the checkpoint
   *   _tailrace_export.json what these are, written last
   * }}}
@@ -38,9 +41,10 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
     if (dryRun) report((_, rows) => ReadRows.count(rows))
     else
       destination.fill {
-        val written = report(write)
+        val rows = report(write)
         // A source of files has its list there, and its offsets are numbers in it.
         DurableFiles.copyAll(new Path(query.root, "sources"), SourceLogs.in(to), conf, "the export")
+        val written = new ExportedFiles(to, conf).named(rows)
         ExportFile.write(to, conf, written)
         written
       }
@@ -93,13 +97,24 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
       columns.right.map(column => col("right").getField(column.name).as(column.name))
     val isEager =
       settings.get(TailraceConf.JoinStrategy.key).contains("eager") && settings.get("how").contains("left")
-    val tables = Map(
-      "left" -> state.where("side = 'left'").select("left.*"),
-      "right" -> state.where("side = 'right'").select(right: _*)
-    ) ++ Option.when(isEager)("matches" -> matches(join, columns))
+    val stored = new StoredTables(join, columns)
+    import stored.facts
+    val behind =
+      Option.when(facts.hasLateRows && columns.part.isEmpty) {
+        ReadRows.freeName("_behind", columns.rightKeys ++ columns.right.map(_.name))
+      }
+    val left = state.where("side = 'left'").select("left.*")
+    val rights = behind.fold(state.where("side = 'right'").select(right: _*): DataFrame)(stored.rights)
+    val matched = Option.when(isEager)(stored.matches)
+    val tables = Map("left" -> left, "right" -> rights) ++ matched.map("matches" -> _) ++
+      Option.when(facts.hasEmitted)("emitted" -> stored.emitted)
     val lost = tables.values.flatMap(_.schema).filterNot(column => SparkPlans.isOfParquet(column.dataType))
     if (lost.nonEmpty)
       throw ExchangeErrors.types(join.operator, lost.map(c => s"${c.name} ${c.dataType.sql}").toSeq.distinct)
+    // With hot keys there is no import.
+    val missed = matched.filter(_ => columns.part.isEmpty).fold(0L) {
+      MissedMatches.count(left, rights, _, columns, settings, spark.commit(completed).watermarkMs)
+    }
     val directory = s"operator-${join.operator}"
     val rows = tables.map { case (table, frame) =>
       session.sparkContext.setJobDescription(
@@ -108,7 +123,9 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
       try table -> take(s"$directory/$table", frame)
       finally session.sparkContext.setJobDescription(null)
     }
-    ExportedJoin(join.operator, name, directory, settings, rows)
+    val beside =
+      ExportedState(facts.expiredThrough, facts.operatorTime, facts.amendsAfter, behind, missed)
+    ExportedJoin(join.operator, name, directory, settings, rows, state = Some(beside))
   }
 
   private def write(table: String, rows: DataFrame): Long = {
@@ -118,16 +135,48 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
     LiteralPath.reader(session.read).schema(rows.schema).parquet(path).count()
   }
 
-  private def matches(join: StoredState, columns: StateColumns): DataFrame = {
-    val layout = query.holding(join)
-    val set = query.setOf(join, layout)
-    val state = query.state(join, set, set)
-    val keys = columns.key.zip(columns.rightKeys).map { case (key, rightName) => key.copy(name = rightName) }
-    val schema = MatchedRows.schema(columns.left, StructType(keys ++ columns.right))
-    val hadoopConf = new SerializableConfiguration(conf)
-    val rows = session.sparkContext
-      .parallelize(0 until layout.partitions, layout.partitions)
-      .flatMap(partition => new MatchedRows(state, columns, partition, hadoopConf.value).iterator)
-    SparkPlans.frameOf(session, rows, schema)
+  /** What isn't in the rows that wait: each task reads a partition's state by itself. */
+  private final class StoredTables(join: StoredState, columns: StateColumns) {
+    private val layout = query.holding(join)
+    private val set = query.setOf(join, layout)
+    private val state = query.state(join, set, set)
+    private val hadoopConf = new SerializableConfiguration(conf)
+    private val rightColumns = StructType(
+      columns.key.zip(columns.rightKeys).map { case (key, rightName) => key.copy(name = rightName) } ++
+        columns.right
+    )
+
+    val facts: StateFacts = StateFacts.read(state, conf)
+
+    def matches: DataFrame = {
+      val (of, columnsOf, readable) = (state, columns, hadoopConf)
+      frame(MatchedRows.schema(columns.left, rightColumns)) { partition =>
+        new MatchedRows(of, columnsOf, partition, readable.value).iterator
+      }
+    }
+
+    /** @param behind name of the last column */
+    def rights(behind: String): DataFrame = {
+      val (of, columnsOf, readable) = (state, columns, hadoopConf)
+      val (after, grown) =
+        (JoinCheckpoint.duration(join.bound.settings, JoinCheckpoint.After).get, join.bound.grown)
+      frame(rightColumns.add(behind, TimestampType)) { partition =>
+        new StoredRows(of, columnsOf, partition, readable.value).rights(after, grown)
+      }
+    }
+
+    def emitted: DataFrame = {
+      val (of, columnsOf, readable) = (state, columns, hadoopConf)
+      frame(SparkPlans.nullable(columns.left).asInstanceOf[StructType]) { partition =>
+        new StoredRows(of, columnsOf, partition, readable.value).emitted
+      }
+    }
+
+    private def frame(schema: StructType)(rows: Int => Iterator[InternalRow]): DataFrame = {
+      val all = session.sparkContext
+        .parallelize(0 until layout.partitions, layout.partitions)
+        .flatMap(partition => rows(partition))
+      SparkPlans.frameOf(session, all, schema)
+    }
   }
 }

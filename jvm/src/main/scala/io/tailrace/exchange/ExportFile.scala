@@ -2,8 +2,9 @@ package io.tailrace.exchange
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
+import org.json4s.jackson.JsonMethods.parse
 import org.json4s.jackson.Serialization
-import org.json4s.{Formats, NoTypeHints}
+import org.json4s.{Formats, JInt, NoTypeHints}
 
 import io.tailrace.checkpoint.{CheckedText, DurableFiles}
 
@@ -15,6 +16,7 @@ import io.tailrace.checkpoint.{CheckedText, DurableFiles}
   * @param watermarkMs of the next batch
   * @param format      of Spark's checkpoint, 1 or 2
   * @param others      what the query keeps beside joins, by name
+  * @param sources     the files of what the sources have in the checkpoint; none in exports of format 1
   */
 final case class ExportReport(
     checkpoint: String,
@@ -26,32 +28,67 @@ final case class ExportReport(
     watermarkMs: Long,
     format: Int,
     operators: Seq[ExportedJoin],
-    others: Seq[String]
+    others: Seq[String],
+    sources: Seq[ExportedFile] = Nil
 ) {
+
+  /** The watermark of the batch: rows of the next one are late by it. */
+  def lateWatermarkMs: Long = ExportFile.watermarkOf(entry)
 
   /** For Python. */
   def json: String = ExportFile.json(this)
 }
 
-/** @param directory below the export's, with the directories `left`, `right`, and `matches` if matching is eager
+/** @param path below `sources` of the export */
+final case class ExportedFile(path: String, length: Long)
+
+/** @param directory below the export's, with the directories `left`, `right`, `matches` if matching is eager, and
+  *                  `emitted` if left rows that were emitted may be amended
   * @param settings  what the checkpoint is bound to
   * @param rows      by directory
+  * @param files     their names, by directory; none in exports of format 1
+  * @param state     what the state says beside its rows; none in exports of format 1
   */
 final case class ExportedJoin(
     operator: Long,
     name: String,
     directory: String,
     settings: Map[String, String],
-    rows: Map[String, Long]
+    rows: Map[String, Long],
+    files: Map[String, Seq[String]] = Map.empty,
+    state: Option[ExportedState] = None
+)
+
+/** What a join's state says beside its rows. Times are in microseconds.
+  *
+  * @param expiredThrough see [[io.tailrace.state.Manifest]]: the least of all partitions
+  * @param operatorTime   the same
+  * @param amendsAfter    the greatest of all partitions
+  * @param behind         the column of `right` with the watermark that a late row was behind; none: there are none
+  * @param missed         see [[MissedMatches]]
+  */
+final case class ExportedState(
+    expiredThrough: Long,
+    operatorTime: Long,
+    amendsAfter: Option[Long],
+    behind: Option[String],
+    missed: Long
 )
 
 private[exchange] object ExportFile {
   private val Name = "_tailrace_export.json"
-  private val Format = 1
-  private val checked = new CheckedText("tailrace-export", "the description of an export", Format, Format)
+  private val OldestFormat = 1
+  private val Format = 2
+  private val checked = new CheckedText("tailrace-export", "the description of an export", OldestFormat, Format)
   private implicit val formats: Formats = Serialization.formats(NoTypeHints)
 
   def json(report: ExportReport): String = Serialization.write(report)
+
+  /** @param entry of Spark's offset log */
+  def watermarkOf(entry: String): Long = {
+    val JInt(watermark) = (parse(entry) \ "batchWatermarkMs"): @unchecked
+    watermark.toLong
+  }
 
   def write(directory: Path, conf: Configuration, report: ExportReport): Unit =
     DurableFiles.in(directory, conf).write(new Path(directory, Name))(_.write(checked.encode(json(report))))

@@ -1,19 +1,16 @@
 package io.tailrace.exchange
 
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Cast}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Cast}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
-import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.tailrace.SparkPlans.nullable
-import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
-import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.tailrace.SparkSession
+import org.apache.spark.sql.types.DataType
 import org.apache.spark.sql.{Column, DataFrame}
 import org.json4s.jackson.JsonMethods.parseOpt
 
-import io.tailrace.common.{LiteralPath, TailraceConf}
-import io.tailrace.inspect.StateColumns
-import io.tailrace.join.{ColumnTexts, JoinCheckpoint, JoinNode}
+import io.tailrace.join.{ImportableJoin, JoinCheckpoint, JoinNode}
 import io.tailrace.plan.TailraceNode
 
 /** What an import has made.
@@ -32,6 +29,8 @@ final case class ImportReport(checkpoint: String, batch: Long, left: Long, right
   * @param batch       the last one that the query's sink has; 0 for a new sink
   * @param dryRun      only checks and counts the rows
   * @param sources     the directory that offsets of sources of files are numbers in; none: there are no such offsets
+  * @param lateWatermarkMs rows of the first batch are late by it; none: by `watermarkMs`
+  * @param exported    the export that the rows are of; none: they are of tables
   */
 final case class ImportOptions(
     left: DataFrame,
@@ -40,7 +39,9 @@ final case class ImportOptions(
     watermarkMs: Long = 0,
     batch: Long = 0,
     dryRun: Boolean = false,
-    sources: Option[Path] = None
+    sources: Option[Path] = None,
+    lateWatermarkMs: Option[Long] = None,
+    exported: Option[ExportedRows] = None
 )
 
 /** Makes a checkpoint of a query that has never run, so that its join goes on as if it had read some rows.
@@ -54,7 +55,7 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
   }
   private val sources = query.collectLeaves().filter(_.isStreaming)
   private val join = joins match {
-    case Seq(only) if only.operator == "tailrace.join" && others.isEmpty => only
+    case Seq(only: ImportableJoin) if others.isEmpty => only
     case _ =>
       throw ExchangeErrors.unsupported(
         (if (joins.isEmpty) Seq("no tailrace.join of streams") else joins.map(_.operator)) ++ others
@@ -69,7 +70,7 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
   if (stateful.nonEmpty) throw ExchangeErrors.unsupported(stateful)
 
   def run(options: ImportOptions): ImportReport = {
-    import options.{left, right, offsets, batch, dryRun}
+    import options.{offsets, batch, dryRun}
     val bootstrap = new Bootstrap(session, checkpoint, Map.empty)
     val count = sources.distinct.size
     if (offsets.nonEmpty && offsets.size != count)
@@ -82,20 +83,29 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
       batch,
       if (offsets.isEmpty) Seq.fill(count)("-") else offsets,
       options.watermarkMs,
+      options.lateWatermarkMs.getOrElse(options.watermarkMs),
       sources = options.sources
     )
     bootstrap.check(beginning)
-    val leftRows = rows("left", left, join.left.output)
-    val rightRows = rows("right", right, join.right.output)
-    bootstrap.run(leftRows, rightRows, join.leftTime.name, beginning, dryRun) { (leftStream, rightStream) =>
-      val inputs = Seq(input(leftStream, join.left.output), input(rightStream, join.right.output))
-      val replaced = query.transformUp { case node: JoinNode => node.withNewChildren(inputs) }
-      SparkPlans.toFrame(bootstrap.session, replaced)
-    }
+    val asGiven = options.exported.fold(ImportedRows(options.left, options.right))(_.of(join, options))
+    val asJoined = asGiven.copy(
+      left = rows("left", asGiven.left, join.left.output),
+      right = rows("right", asGiven.right, join.right.output, asGiven.behind),
+      emitted = asGiven.emitted.map(rows("left", _, join.left.output))
+    )
+    bootstrap.run(asJoined, join.leftTime.name, beginning, dryRun)((_, _) => query)
   }
 
-  /** The columns that the side has, of the rows, by name. */
-  private def rows(side: String, table: DataFrame, wanted: Seq[Attribute]): DataFrame = {
+  /** The columns that the side has, of the rows, by name.
+    *
+    * @param also one more column of the table
+    */
+  private def rows(
+      side: String,
+      table: DataFrame,
+      wanted: Seq[Attribute],
+      also: Option[String] = None
+  ): DataFrame = {
     val same = session.sessionState.conf.resolver
     def found(column: Attribute): Option[(String, DataType)] =
       table.schema.find(field => same(field.name, column.name)).map(field => field.name -> field.dataType)
@@ -107,18 +117,7 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
     table.select(wanted.map { column =>
       val (name, _) = found(column).get
       table.col(quoteIdentifier(name)).cast(nullable(column.dataType)).as(column.name): Column
-    }: _*)
-  }
-
-  /** A stream in the place of the join's input, with the same columns. */
-  private def input(stream: DataFrame, of: Seq[Attribute]): LogicalPlan = {
-    val plan = SparkPlans.analyzed(stream)
-    Project(
-      of.zip(plan.output).map { case (column, read) =>
-        Alias(read, column.name)(exprId = column.exprId, explicitMetadata = Some(column.metadata))
-      },
-      plan
-    )
+    } ++ also.map(name => table.col(quoteIdentifier(name))): _*)
   }
 }
 
@@ -131,87 +130,4 @@ private object Import {
     case join: Join => join.left.isStreaming && join.right.isStreaming
     case _ => false
   })
-}
-
-/** Makes a checkpoint of an export, whose rows may have been edited, for the query that it is of. */
-private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: String, directory: String) {
-  private val root = LiteralPath.of(directory)
-  private val report = ExportFile.read(root, session.sessionState.newHadoopConf())
-  private val others = report.others ++
-    report.operators
-      .filter(_.name != JoinCheckpoint.LabelJoin)
-      .map(join => s"operator ${join.operator} (${join.name})")
-  if (others.nonEmpty || report.operators.size != 1) throw ExchangeErrors.unsupported(others)
-  private val exported = report.operators.head
-  import exported.settings
-  if (settings.contains("hot")) throw ExchangeErrors.unsupported(Seq("hot keys"))
-
-  /** @param join of streams of the left and the right rows: of options, by the names of Python's arguments */
-  def run(
-      dryRun: Boolean,
-      join: (DataFrame, DataFrame, Seq[(String, String)], Map[String, String]) => DataFrame
-  ): ImportReport = {
-    val columns = StateColumns.of(JoinCheckpoint(0, settings), directory)
-    def named(setting: String): StructType = ColumnTexts.read(settings(setting)).get
-    val on = named(JoinCheckpoint.LeftKeys).map(_.name).zip(named(JoinCheckpoint.RightKeys).map(_.name))
-    val bootstrap = new Bootstrap(
-      session,
-      checkpoint,
-      Map(
-        "spark.sql.shuffle.partitions" -> report.partitions.toString,
-        "spark.sql.streaming.stateStore.checkpointFormatVersion" -> report.format.toString
-      ) ++ settings.get(TailraceConf.JoinStrategy.key).filter(_ => settings("how") == "left").map {
-        TailraceConf.JoinStrategy.key -> _
-      }
-    )
-    val beginning = Beginning(
-      report.batch,
-      report.offsets,
-      report.watermarkMs,
-      Some(report.entry),
-      Some(SourceLogs.in(root))
-    )
-    bootstrap.check(beginning)
-    val right = named(JoinCheckpoint.RightColumns)
-    val leftRows = read("left", columns.left)
-    val time = settings(JoinCheckpoint.LeftTime)
-    bootstrap.run(leftRows, rightsOf(right), time, beginning, dryRun)(join(_, _, on, settings))
-  }
-
-  /** The rows for a query with other settings, which begins where that of the export ended. */
-  def options(offsets: Seq[String], watermarkMs: Option[Long], batch: Option[Long]): ImportOptions =
-    ImportOptions(
-      files("left"),
-      rightsOf(ColumnTexts.read(settings(JoinCheckpoint.RightColumns)).get),
-      if (offsets.isEmpty) report.offsets else offsets,
-      watermarkMs.getOrElse(report.watermarkMs),
-      batch.getOrElse(report.batch),
-      sources = Option.when(offsets.isEmpty)(SourceLogs.in(root))
-    )
-
-  private def files(table: String): DataFrame =
-    LiteralPath.reader(session.read).parquet(new Path(root, s"${exported.directory}/$table").toString)
-
-  private def read(table: String, schema: StructType): DataFrame = {
-    val found = files(table)
-    // Parquet files say of no part that it is never null.
-    val missing = schema.filterNot(column =>
-      found.schema.exists(f => f.name == column.name && nullable(f.dataType) == nullable(column.dataType))
-    )
-    if (missing.nonEmpty)
-      throw ExchangeErrors.columns(table, missing.map(column => s"${column.name} ${column.dataType.sql}"))
-    found.select(schema.map(column => found.col(quoteIdentifier(column.name))): _*)
-  }
-
-  /** Right rows, and those of which eager matching has kept the matches alone: it finds them again. */
-  private def rightsOf(schema: StructType): DataFrame = {
-    val waiting = read("right", schema)
-    if (!exported.rows.contains("matches")) waiting
-    else {
-      val gone = files("matches").where("NOT right_in_state").dropDuplicates("partition", "right_seq")
-      waiting.unionByName(
-        gone.select(schema.map(column => col("right").getField(column.name).as(column.name)): _*)
-      )
-    }
-  }
 }

@@ -6,7 +6,6 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, JoinedRow, UnsafeProjection}
-import org.apache.spark.sql.tailrace.SparkState
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.Platform
 
@@ -23,22 +22,12 @@ private[exchange] final class MatchedRows(
     partition: Int,
     conf: Configuration
 ) {
-  private val outside = new OutsideState(
-    SparkState.localDirectory(s"tailrace-export-${join.operator}-$partition"),
-    join.files(join.before, partition, conf),
-    join.version,
-    join.before.id(partition),
-    join.shapes
-  )
-  // Listeners run in reverse order: cursors are closed before it.
-  TaskContext.get().addTaskCompletionListener[Unit](_ => outside.close())
-  import outside.state
+  private val opened = new PartitionState(join, partition, conf)
+  import opened.state
 
   private lazy val rights: Array[Long] = {
-    val sections = state.sections.filter(_.section.kind == StoreKind.RightKeySorted)
-    LocalRun.prepare(sections)
     val found = Array.newBuilder[Long]
-    sections.foreach(_.foreachRow(found += _.seq))
+    opened.sections(StoreKind.RightKeySorted).foreach(_.foreachRow(found += _.seq))
     val all = found.result()
     Arrays.sort(all)
     all

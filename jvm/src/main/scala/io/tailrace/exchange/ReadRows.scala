@@ -1,9 +1,12 @@
 package io.tailrace.exchange
 
-import org.apache.spark.sql.DataFrame
+import java.util.{Locale, UUID}
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.{DataFrame, functions}
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
-import org.apache.spark.sql.functions.col
-import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.functions.{col, lit, min, unix_micros}
+import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
 
 /** What is asked of rows before they are written. */
 private[exchange] object ReadRows {
@@ -14,9 +17,25 @@ private[exchange] object ReadRows {
   /** A left row comes out at its time.
     *
     * @param time its column
+    * @return the least time of all, in microseconds; none: there are no rows
     */
-  def checkTimes(left: DataFrame, time: String): Unit = {
-    val timeless = left.where(col(quoteIdentifier(time)).isNull).count()
+  def oldest(left: DataFrame, time: String): Option[Long] = {
+    val micros = unix_micros(col(quoteIdentifier(time)))
+    val found = left.agg(functions.count(lit(1)), functions.count(micros), min(micros)).head()
+    val timeless = found.getLong(0) - found.getLong(1)
     if (timeless > 0) throw ExchangeErrors.rows(s"$timeless left rows have no time")
+    Option.when(!found.isNullAt(2))(found.getLong(2))
+  }
+
+  /** Parquet files, as they are now: Spark takes rows that a session has cached for those of files that are read in the
+    * same way.
+    */
+  def files(session: SparkSession, path: Path): DataFrame =
+    LiteralPath.reader(session.read).option("tailrace.read", UUID.randomUUID.toString).parquet(path.toString)
+
+  /** A name that no column has, whatever its case. */
+  def freeName(wish: String, columns: Iterable[String]): String = {
+    val taken = columns.map(_.toLowerCase(Locale.ROOT)).toSet
+    Iterator.iterate(wish)("_" + _).find(name => !taken(name)).get
   }
 }

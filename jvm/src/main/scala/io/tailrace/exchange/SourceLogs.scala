@@ -22,8 +22,13 @@ private[exchange] object SourceLogs {
 
   /** Refuses numbers in lists that aren't there. */
   def check(offsets: Seq[String], sources: Option[Path], conf: Configuration): Unit = {
-    val isThere = sources.exists(path => DurableFiles.in(path, conf).list(path).nonEmpty)
-    offsets.find(of => !isThere && parseOpt(of).exists(_ \ "logOffset" != JNothing)).foreach { offset =>
+    // Each source has a directory, by its number.
+    def isThere(source: Int) = sources.exists { directory =>
+      val path = new Path(directory, source.toString)
+      DurableFiles.in(path, conf).list(path).nonEmpty
+    }
+    val isOfList = offsets.map(parseOpt(_).exists(_ \ "logOffset" != JNothing))
+    offsets.indices.find(source => isOfList(source) && !isThere(source)).map(offsets).foreach { offset =>
       throw ExchangeErrors.rows(
         s"the offset $offset is a number in the list of a source of files, which the new checkpoint wouldn't have: " +
           "import with `export=` and without `offsets`, of an export by this release"

@@ -102,6 +102,7 @@ object JoinCheckpoint {
   val ReleaseEvery = "release_every"
   val Delay = "delay"
   val MaxAge = "max_age"
+  val How = "how"
   val LateLabels = "late_labels"
   val Release = "release"
   val ExactlyOne = "exactly_one"
@@ -118,6 +119,7 @@ object JoinCheckpoint {
   val Part: String = OwnNames.of("part")
   val RightKeys = "on (right)"
   val LeftTime = "left_time"
+  val RightTime = "right_time"
   val LeftColumns = "left columns"
   val RightColumns = "right columns"
 
@@ -129,7 +131,7 @@ object JoinCheckpoint {
     LeftKeys -> ColumnTexts.write(columns.leftKeys),
     RightKeys -> ColumnTexts.write(columns.rightKeys),
     LeftTime -> columns.leftTime.name,
-    "right_time" -> columns.rightTime.name,
+    RightTime -> columns.rightTime.name,
     LeftColumns -> ColumnTexts.write(columns.left),
     RightColumns -> ColumnTexts.write(columns.right)
   )

@@ -32,8 +32,18 @@ abstract class JoinInput(context: StoredJoinContext, flush: () => Unit) extends 
       keyLength: Int,
       time: Long,
       value: UnsafeRow
+  ): Unit = keepAs(store.newSeq(), rows, key, keyLength, time, value)
+
+  /** @param seq the row's sequence number */
+  protected final def keepAs(
+      seq: Long,
+      rows: FlushingRows,
+      key: Array[Byte],
+      keyLength: Int,
+      time: Long,
+      value: UnsafeRow
   ): Unit = {
-    rows.append(key, keyLength, time, store.newSeq(), value)
+    rows.append(key, keyLength, time, seq, value)
     kept += 1
   }
 

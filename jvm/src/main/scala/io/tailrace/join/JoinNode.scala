@@ -3,7 +3,7 @@ package io.tailrace.join
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
@@ -39,7 +39,7 @@ trait JoinNode extends StreamJoin {
 
   override def output: Seq[Attribute] = {
     val needed = AttributeSet(leftKeys :+ leftTime)
-    val one = OneEventTime.of(left.output, leftTime).map { a =>
+    val one = OneEventTime.of(columns.left, leftTime).map { a =>
       if (isStreaming && !needed.contains(a)) OneEventTime.lacking(a) else a
     }
     (if (rightComesOutAlone) one.map(_.withNullability(true)) else one) ++ paired ++ added
@@ -52,6 +52,25 @@ trait JoinNode extends StreamJoin {
   @transient override lazy val references: AttributeSet = left.outputSet ++ right.outputSet
 
   override def producedAttributes: AttributeSet = AttributeSet(paired ++ added)
+}
+
+/** A join whose state can be made of rows: see `exchange`. */
+trait ImportableJoin extends JoinNode {
+
+  /** The settings that a stream of it binds its checkpoint to, without those that a user may leave to Tailrace. */
+  def boundSettings: Map[String, String]
+
+  /** Whether left rows that were emitted may be amended. */
+  def amends: Boolean
+
+  /** The same join for the one micro-batch of an import, which takes rows as they are and emits none.
+    *
+    * @param left  has the columns of the left side, and behind them a BOOLEAN: whether the row was emitted, and is
+    *              there to be amended
+    * @param right has the columns of the right side, and behind them a BIGINT: the version of the state in which the
+    *              row counts as late; null for a row that wasn't late
+    */
+  def importing(left: LogicalPlan, right: LogicalPlan): ImportableJoin
 }
 
 /** Each side of a join has one event time. Further columns may be marked as event times, in the pairs of
@@ -99,6 +118,7 @@ object OneEventTimeExec {
   * @param touch the payload of the right row that each left row leaves of itself, by left columns; empty: none
   * @param kept  left columns that an amended row has beside the keys and the time
   * @param identity the left column that tells rows of one key and time apart, if anybody asks
+  * @param areImported whether rows have one more column behind these: see [[ImportableJoin.importing]]
   */
 final case class JoinColumns(
     left: Seq[Attribute],
@@ -110,7 +130,8 @@ final case class JoinColumns(
     added: Seq[Attribute],
     touch: Seq[Expression] = Nil,
     kept: Seq[Attribute] = Nil,
-    identity: Option[Attribute] = None
+    identity: Option[Attribute] = None,
+    areImported: Boolean = false
 ) {
   val payload: Seq[Attribute] = JoinColumns.payload(right, rightKeys)
 
@@ -133,6 +154,10 @@ final case class JoinColumns(
       val dataType = if (a.dataType == BinaryType) StringType else a.dataType
       BoundReference(ordinal(a, right), dataType, a.nullable)
     })
+
+  /** The left columns of a row that has more of them. */
+  def leftProjection(): UnsafeProjection =
+    UnsafeProjection.create(left.zipWithIndex.map { case (a, i) => BoundReference(i, a.dataType, a.nullable) })
 
   /** The right row that a left row leaves of itself, if it leaves one. */
   def touchProjection(): Option[UnsafeProjection] =

@@ -98,6 +98,10 @@ private[label] final class Amendments(
         .append(RowLayout.keyBytes(rows.base(row), rows.at(row)), length, time, store.newSeq(), kept(left))
   }
 
+  /** Keeps a left row of an import, which has no other columns than these. */
+  def keepEmitted(key: Array[Byte], keyLength: Int, time: Long, left: UnsafeRow): Unit =
+    keptRows.append(key, keyLength, time, store.newSeq(), left)
+
   def flushKept(): Unit = {
     store.addRun(times.bucketWidth, StoreKind.LeftOut -> keptRows.rows): Unit
     keptRows.rows.clear()

@@ -7,7 +7,7 @@ import org.apache.spark.sql.tailrace.SparkPlans
 
 import io.tailrace.common.TailraceConf
 import io.tailrace.driver.ReportExec
-import io.tailrace.join.{BatchJoinExec, CloseAfter, JoinColumns, JoinNode, StoredJoinExec}
+import io.tailrace.join.{BatchJoinExec, CloseAfter, ImportableJoin, JoinColumns, StoredJoinExec}
 import io.tailrace.plan.WriteCheck
 
 /** The logical node of `tailrace.join`, for batch and streaming DataFrames.
@@ -19,6 +19,7 @@ import io.tailrace.plan.WriteCheck
   * @param kept   left columns that an amended row has beside the keys and the time
   * @param identity a left column, of LONG, that tells left rows of one key and time apart; those that are equal in it,
   *               too, are numbered ([[Twins]]). None: nobody asks which of them a row is
+  * @param areImported whether the rows are those of an import, with one more column on each side
   */
 case class LabelJoin(
     left: LogicalPlan,
@@ -32,9 +33,33 @@ case class LabelJoin(
     added: Seq[Attribute],
     touch: Seq[Expression] = Nil,
     kept: Seq[Attribute] = Nil,
-    identity: Option[Attribute] = None
-) extends JoinNode {
-  override def columns: JoinColumns = super.columns.copy(touch = touch, kept = kept, identity = identity)
+    identity: Option[Attribute] = None,
+    areImported: Boolean = false
+) extends ImportableJoin {
+  override def columns: JoinColumns = {
+    def own(side: LogicalPlan) = if (areImported) side.output.init else side.output
+    super.columns.copy(
+      own(left),
+      own(right),
+      touch = touch,
+      kept = kept,
+      identity = identity,
+      areImported = areImported
+    )
+  }
+
+  override def boundSettings: Map[String, String] =
+    StoredLabelJoin(columns, LabelJoinStrategy.streaming(settings)).boundSettings
+
+  override def amends: Boolean = settings.amendFor.nonEmpty
+
+  /** Silence closes nothing in a micro-batch that reads all there is, and nobody's stream stalls. */
+  override def importing(left: LogicalPlan, right: LogicalPlan): LabelJoin = copy(
+    left = left,
+    right = right,
+    settings = settings.copy(closeAfterMs = None, streams = None),
+    areImported = true
+  )
 
   override def operator: String = "tailrace.join"
   override def writeChecks: Seq[WriteCheck] =
@@ -58,7 +83,7 @@ object LabelJoinStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] =
     plan match {
       case join: LabelJoin if join.isStreaming =>
-        val settings = join.settings.copy(strategy = strategy(join.settings))
+        val settings = streaming(join.settings)
         val stored = StoredLabelJoin(join.columns, settings)
         val exec = StoredJoinExec(stored, join.output, planLater(join.left), planLater(join.right))
         settings.streams.fold[SparkPlan](exec)(reporting(exec, _)) :: Nil
@@ -67,6 +92,9 @@ object LabelJoinStrategy extends SparkStrategy {
         LabelJoinBatchExec(join.columns, join.settings, join.output, left, right) :: Nil
       case _ => Nil
     }
+
+  /** The settings of a stream. */
+  def streaming(settings: JoinSettings): JoinSettings = settings.copy(strategy = strategy(settings))
 
   private def reporting(exec: StoredJoinExec, streams: LabelStreams): SparkPlan =
     ReportExec(streams.progress, exec) { case join: StoredJoinExec =>

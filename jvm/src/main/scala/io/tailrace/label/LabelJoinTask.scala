@@ -32,10 +32,12 @@ abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings,
   protected val amendments: Option[Amendments] =
     settings.amendFor.map(_ => new Amendments(context, settings, times))
 
-  private val input = {
-    val decided = amendments.fold(closedThrough)(_.after)
-    new LabelInput(context, settings, times.lateWatermark, decided, amendments, () => flush())
-  }
+  private val input: LabelRows =
+    if (context.columns.areImported) new ImportedInput(context, settings, amendments, () => flush())
+    else {
+      val decided = amendments.fold(closedThrough)(_.after)
+      new LabelInput(context, settings, times.lateWatermark, decided, amendments, () => flush())
+    }
 
   /** How many right rows were taken though they are late. */
   protected def lateRightsTaken: Long = input.lateTaken
@@ -107,6 +109,26 @@ abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings,
   }
 }
 
+/** Reads the inputs of a label join into buffers, which amendments share their memory with. */
+private[label] abstract class LabelRows(
+    context: StoredJoinContext,
+    amendments: Option[Amendments],
+    flush: () => Unit
+) extends JoinInput(context, flush) {
+
+  /** How many late right rows were taken. */
+  def lateTaken: Long
+
+  override def makeRoom(): Boolean = {
+    val isAny = !left.isEmpty || !right.isEmpty
+    if (isAny) {
+      flush()
+      release()
+    }
+    amendments.exists(_.makeRoom()) || isAny
+  }
+}
+
 /** Reads the inputs of a label join: encodes keys, and tells late rows from others. Late rows that come out,
   * and left rows without a time, come out at once.
   *
@@ -122,7 +144,7 @@ private final class LabelInput(
     decidedThrough: Long,
     amendments: Option[Amendments],
     flush: () => Unit
-) extends JoinInput(context, flush) {
+) extends LabelRows(context, amendments, flush) {
   import context.{columns, metric, store}
   import settings.window
 
@@ -130,8 +152,7 @@ private final class LabelInput(
   private val alone = new LoneRows(columns, settings)
   private var taken = 0L
 
-  /** How many late right rows were taken. */
-  def lateTaken: Long = taken
+  override def lateTaken: Long = taken
 
   override def readLeft(rows: Iterator[InternalRow]): Iterator[UnsafeRow] = new Reading(rows, columns.left) {
     private val keys = columns.leftKeyEncoder()
@@ -223,15 +244,6 @@ private final class LabelInput(
         metric(JoinMetrics.NullKeyRightRows) += nullRows
       }
     }
-
-  override def makeRoom(): Boolean = {
-    val isAny = !left.isEmpty || !right.isEmpty
-    if (isAny) {
-      flush()
-      release()
-    }
-    amendments.exists(_.makeRoom()) || isAny
-  }
 
   private def countLate(name: String, rows: Long): Unit = {
     metric(name) += rows

@@ -3,7 +3,7 @@ package io.tailrace.label
 import java.util.Arrays
 
 import io.tailrace.join.Growth
-import io.tailrace.state.{LateRows, RowLayout, RunCursor}
+import io.tailrace.state.{LateBatches, LateRows, RunCursor}
 
 /** Which left rows don't get a right row that came behind the watermark. The window of a left row may have closed
   * when it came, though the left row still waited for the next of the [[ReleaseSteps]]. Such a row has what it had:
@@ -23,26 +23,18 @@ import io.tailrace.state.{LateRows, RowLayout, RunCursor}
 private[tailrace] final class LateRights(batches: Seq[LateRows], to: Long, grown: Seq[Growth] = Nil) {
   import LateRights.All
 
-  private val firsts = batches.map(b => RowLayout.firstSeq(b.version)).toArray
+  private val late = new LateBatches(batches)
   private val closed = batches.map(LateRights.closed(_, to, grown)).toArray
   private val closings = closed.sorted
-  private val watermarks = batches.map(_.watermark).toArray
 
   /** Whether each left row gets all right rows of its window. */
   def isNone: Boolean = batches.isEmpty
 
-  // Most rows came before all of these batches.
-  private val least = if (firsts.isEmpty) Long.MaxValue else firsts(0)
-
   /** Left rows up to this time don't get the right row; [[LateRights.All]] if all do. */
-  def hiddenThrough(seq: Long, time: Long): Long =
-    if (seq < least) All
-    else {
-      val found = Arrays.binarySearch(firsts, seq)
-      // The last of the batches that isn't after the row's. A row of another batch is after the watermark of both.
-      val batch = if (found >= 0) found else -found - 2
-      if (time <= watermarks(batch)) closed(batch) else All
-    }
+  def hiddenThrough(seq: Long, time: Long): Long = {
+    val batch = late.of(seq, time)
+    if (batch < 0) All else closed(batch)
+  }
 
   def hiddenThrough(row: RunCursor): Long = hiddenThrough(row.seq, row.time)
 

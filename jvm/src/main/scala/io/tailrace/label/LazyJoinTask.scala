@@ -3,7 +3,7 @@ package io.tailrace.label
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.tailrace.join.StoredJoinContext
-import io.tailrace.state.{LateRows, LiveSection, RowBuffer, StoreKind}
+import io.tailrace.state.{LateRows, LiveSection, RowBuffer, RowSort, SortedRows, StoreKind}
 
 /** Lazy matching: nothing is looked up when a row arrives. When left rows expire, they are read in the
   * order of time, a chunk at a time. Each chunk is sorted by key and merged with the right rows of its
@@ -44,8 +44,14 @@ final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, tim
 
   private def lateRights(to: Long): LateRights = new LateRights(lateBatches, to, waited)
 
-  override protected def write(left: RowBuffer, right: RowBuffer): Unit =
-    store.addRun(bucketWidth, leftKind -> left, StoreKind.RightKeySorted -> right)
+  override protected def write(left: RowBuffer, right: RowBuffer): Unit = {
+    import StoreKind.RightKeySorted
+    // Imported rows don't come in the order of their sequence numbers.
+    val rights =
+      if (!columns.areImported) SortedRows.all(RightKeySorted, right, bucketWidth)
+      else SortedRows.ofSorted(RightKeySorted, right, RowSort.byKeyTimeAndSeq(right), bucketWidth)
+    store.addSorted(Seq(SortedRows.all(leftKind, left, bucketWidth), rights)): Unit
+  }
 
   /** Amended rows first: the others have all rows of this batch already. */
   override protected def joined: Iterator[UnsafeRow] =

@@ -190,10 +190,12 @@ def _of_any_size(value: object, argument: str) -> object:
     return Decimal(value)
 
 
-def at_server(server: str | Sequence[str] | None, app: str | None, token: str | None) -> dict[str, str]:
+def at_server(
+    server: str | Sequence[str] | None, app: str | None, token: str | None, logs: str | None = None
+) -> dict[str, str]:
     """The arguments that name watermark servers, one or several, without those that are None."""
     servers = {} if server is None else {"server": ",".join(names(server, "server"))}
-    return servers | texts(**given(app=app, token=token))
+    return servers | texts(**given(app=app, token=token, logs=logs))
 
 
 @dataclass(frozen=True)

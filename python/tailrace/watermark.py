@@ -42,6 +42,7 @@ def accurate_watermark(
     app: str | None = None,
     operator: str = "source",
     token: str | None = None,
+    logs: str | None = None,
     name: str = "watermark",
 ) -> DataFrame:
     """Sets Spark's event-time watermark to the time up to which the hosts' logs have been read.
@@ -97,6 +98,10 @@ def accurate_watermark(
             TAILRACE_WATERMARK_REPORTER_CONFLICT before it gives a row, and needs a name of its own. A query
             reports under the id in its checkpoint.
         token: with `server`, its bearer token.
+        logs: with `server`, a name for the hosts' logs, if several queries with one `operator` read parts of
+            them, each host's log by one query: all of these queries give the same name. Then a host of the
+            roster has passed when the query that reads it has. None: the logs are this query's own, and it
+            waits for each host of its roster until it has read rows of it itself, whatever others have read.
         name: the name of the source in the checkpoint and in the query's progress. Never change it. Two
             accurate watermarks of one query need two names. The numbers of the source are in the query's
             progress, `observedMetrics["tailrace.watermark"]` (with a `name` of its own:
@@ -116,7 +121,7 @@ def accurate_watermark(
     """
     _convert.frame(frame, "frame")
     named = _convert.texts(on_future=on_future, operator=operator, name=name)
-    at_server = _convert.at_server(server, app, token)
+    at_server = _convert.at_server(server, app, token, logs)
     limits = _convert.given(idle_after=idle_after, future_limit=future_limit)
     options = _options(completeness, delay, limits) | named | at_server
     roster = None if hosts is None else _roster(hosts, frame.sparkSession)
@@ -176,6 +181,7 @@ def stamped_watermark(
     app: str | None = None,
     operator: str = "source",
     token: str | None = None,
+    logs: str | None = None,
     name: str = "watermark",
 ) -> DataFrame:
     """Sets Spark's event-time watermark to what the stamps of the records say.
@@ -206,6 +212,7 @@ def stamped_watermark(
         app: as there.
         operator: as there.
         token: as there.
+        logs: as there.
         name: as there.
 
     Returns:
@@ -218,7 +225,7 @@ def stamped_watermark(
     """
     _convert.frame(frame, "frame")
     named = _convert.texts(on_future=on_future, operator=operator, name=name)
-    at_server = _convert.at_server(server, app, token)
+    at_server = _convert.at_server(server, app, token, logs)
     options = _options(completeness, delay, _convert.given(future_limit=future_limit)) | named | at_server
     roster = None if partitions is None else _convert.names(partitions, "partitions")
     columns = _convert.Columns("tailrace.stamped_watermark", frame)

@@ -28,6 +28,9 @@ class Told:
     """The model's view of one reporter of the source: plain tables, and no cleverness."""
 
     reads: frozenset[str] | None
+    logs: str = ""
+    batches: int | None = None
+    begun: bool = True
     progress: dict[str, int] = field(default_factory=dict)
     roster: set[str] = field(default_factory=set)
     rosters: int = 0
@@ -53,6 +56,19 @@ class Job:
     order: tuple[str, ...]
     chunks: int
     rosters: int = 0
+    logs: str = ""
+    says_batches: bool = True
+    batches: int = 0
+    read: dict[str, int] = field(default_factory=dict)
+    copies: list[tuple[int, dict[str, int], dict[str, int]]] = field(default_factory=list)
+
+    def back_up(self) -> None:
+        """Somebody copies the checkpoint."""
+        self.copies.append((self.batches, dict(self.read), dict(self.at)))
+
+    def restore(self, copy: tuple[int, dict[str, int], dict[str, int]]) -> None:
+        """Somebody puts a copy in the checkpoint's place."""
+        self.batches, self.read, self.at = copy[0], dict(copy[1]), dict(copy[2])
 
 
 class Model:
@@ -71,6 +87,7 @@ class Model:
         self.begun: dict[str, Told] = {}
         # For each client: how often it was heard of, whether it has left; then what each server knows of it.
         self.heard: dict[str, tuple[int, bool]] = {}
+        self.heard_at: dict[str, int] = {}
         self.seen: list[dict[str, tuple[int, int]]] = [{} for _ in range(servers.count)]
         self.runs: dict[str, str] = {}
         self.former: set[tuple[str, str]] = set()
@@ -126,10 +143,15 @@ class Model:
     def hear(self, server: int, job: Job, *, leaving: bool) -> None:
         times = self.heard.get(job.client, (0, False))[0] + 1
         self.heard[job.client] = (times, leaving)
+        self.heard_at[job.client] = T + self.tick + self.jumps[server]
         self.seen[server][job.client] = (times, self.tick)
         before = self.runs.get(job.client)
         if before not in {None, job.run}:
             self.former.add((job.client, str(before)))
+            mine = self.told.get(job.client)
+            if mine is not None:
+                mine.batches = mine.batches if job.says_batches else None
+                mine.begun = mine.batches is None
         self.runs[job.client] = job.run
 
     def conflicts(self, job: Job, server: int) -> bool:
@@ -171,12 +193,14 @@ class Model:
         reads = None if job.reads is None else sorted(job.reads)
         roster = None if job.chunks else job.roster
         chain = ["source", *job.order]
+        logs = {"logs": job.logs} if job.logs else {}
         operators = [
             sink(lows, key_groups=job.shape, upstreams=[chain[-1]]),
             *({"operator": o, "kind": "operator", "upstreams": [up]} for up, o in itertools.pairwise(chain)),
-            source(progress, roster=roster, roster_version=f"r{job.rosters}", reads=reads),
+            source(progress, roster=roster, roster_version=f"r{job.rosters}", reads=reads, **logs),
         ]
         return {
+            **({"version": 2, "batches": job.batches} if job.says_batches else {}),
             "client": job.client,
             "run": job.run,
             "leaving": leaving,
@@ -200,7 +224,15 @@ class Model:
                 self.drop(gone)
         begun = self.begun.pop(job.client, Told(job.reads))
         mine = self.told.setdefault(job.client, begun)
-        mine.reads, mine.order = job.reads, job.order
+        before = mine.batches
+        mine.reads, mine.order, mine.logs = job.reads, job.order, job.logs
+        if job.says_batches:
+            if not mine.begun and before is not None and job.batches < before:
+                # What comes again counts for nothing.
+                mine.progress, mine.groups, mine.roster, mine.has_roster = {}, {}, set(), False
+                mine.output = mine.sink_output = mine.whole = None
+                before = 0
+            mine.batches, mine.begun = max(job.batches, before or 0), True
         if job.chunks:
             # A known roster of this version stays.
             mine.has_roster &= mine.rosters == job.rosters
@@ -215,6 +247,9 @@ class Model:
         for n in range(job.shape):
             low = min(job.at.values()) + n
             mine.groups[str(n)] = max(mine.groups.get(str(n), 0), low)
+        self.expect_lows(server, job, mine, answer)
+
+    def expect_lows(self, server: int, job: Job, mine: Told, answer: ReportAnswer) -> None:
         computed = self.source_low() if mine.progress else None
         output = answer.operators["source"].output_low_watermark
         assert output == latest(mine.output, computed)
@@ -259,5 +294,13 @@ class Model:
         times = []
         for host in self.counting():
             read = [told.progress[host] for told in self.told.values() if host in told.progress]
-            times.append(min(read) if read else None)
+            lacks = any(
+                host in (told.roster or ()) and not self.is_read(host, told) for told in self.told.values()
+            )
+            times.append(min(read) if read and not lacks else None)
         return smallest(times)
+
+    def is_read(self, host: str, told: Told) -> bool:
+        """Whether a reporter has read a host, or another one of the same logs."""
+        group = [t for t in self.told.values() if t.logs == told.logs] if told.logs else [told]
+        return any(host in t.progress for t in group)

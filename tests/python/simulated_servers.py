@@ -56,6 +56,9 @@ class Servers(Protocol):
     def remove(self, server: int, moment: Moment, client: str) -> None:
         """A person removes a client."""
 
+    def restart(self, server: int, moment: Moment) -> bool:
+        """A server stops and starts; False if it can't."""
+
     def low(self, server: int) -> int | None:
         """The low watermark that readers are told."""
 
@@ -86,6 +89,9 @@ class InMemory:
     def remove(self, _: int, moment: Moment, client: str) -> None:
         decisions.decide(self.app, removal(client), moment, LIMITS, self.journal)
 
+    def restart(self, _: int, __: Moment) -> bool:
+        return False
+
     def low(self, _: int) -> int | None:
         self.app.told = self.app.remembered(LIMITS).application
         return self.app.told
@@ -98,6 +104,7 @@ class OnDatabase:
 
     def __init__(self, ledgers: Ledgers) -> None:
         self.clock = ledgers.clock
+        self.opened = ledgers
         self.ledgers = [ledgers.make(LIMITS) for _ in range(self.count)]
         for ledger in self.ledgers:
             ledger.load()
@@ -110,6 +117,13 @@ class OnDatabase:
     def remove(self, server: int, moment: Moment, client: str) -> None:
         self.clock.now, self.clock.tick = moment.at, moment.tick
         self.ledgers[server].override(self.name, removal(client))
+
+    def restart(self, server: int, moment: Moment) -> bool:
+        self.clock.now, self.clock.tick = moment.at, moment.tick
+        self.ledgers[server].close()
+        self.ledgers[server] = self.opened.make(LIMITS)
+        self.ledgers[server].load()
+        return True
 
     def low(self, server: int) -> int | None:
         app = self.ledgers[server].app(self.name)

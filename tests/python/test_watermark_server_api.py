@@ -48,8 +48,8 @@ def test_a_report_is_answered_with_the_low_watermarks(client: TestClient) -> Non
     answer = client.post(REPORTS, json=FULL)
     assert answer.json() == {
         "operators": {
-            "source": {"input_low_watermark": T + 5, "output_low_watermark": T},
-            "sink": {"input_low_watermark": T, "output_low_watermark": T - 1},
+            "source": {"input_low_watermark": T + 5, "output_low_watermark": T, "batches": None},
+            "sink": {"input_low_watermark": T, "output_low_watermark": T - 1, "batches": None},
         },
         "global_low_watermark": T - 1,
         "excluded_hosts": {},

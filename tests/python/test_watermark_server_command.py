@@ -205,7 +205,7 @@ def test_the_watermarks_command_names_what_holds_them(
         assert "held by        source" in out
         assert lines[5][:5] == ["source", "source", "–", "2025-11-21", "04:40:00"]  # noqa: RUF001
         assert lines[5][-3:] == ["2", "0", "0"]
-        assert lines[-1][:4] == ["h1", "source", "2025-11-21", "04:40:00"]
+        assert lines[-1][:5] == ["h1", "source", "query", "2025-11-21", "04:40:00"]
         assert lines[-1][-1] == "holds"
         assert main(["watermarks", server.url, "--json"]) == 0
         states = json.loads(capsys.readouterr().out)

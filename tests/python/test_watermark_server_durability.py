@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import watermark_format_2
+import watermark_format_4
 from tailrace.server import postgresql
 from tailrace.server.database import DatabaseError
 from tailrace.server.opening import open_database
@@ -238,6 +239,7 @@ def test_a_postgresql_database_of_format_3_is_migrated(postgres: str) -> None:
     with running(old) as server:
         server.post(report(source({"h": T})))
         with psycopg.connect(old, autocommit=True) as connection:
+            watermark_format_4.make(connection)
             connection.execute("ALTER TABLE reporter DROP COLUMN label")
             connection.execute("UPDATE format SET version = 3")
     for label in (None, "source (Kafka: clicks)"):
@@ -245,7 +247,7 @@ def test_a_postgresql_database_of_format_3_is_migrated(postgres: str) -> None:
             assert server.request("GET", "/v1/apps/app")[1]["topology"][0]["label"] == label
             server.post(report(source({"h": T}, label="source (Kafka: clicks)")))
             with psycopg.connect(old, autocommit=True) as connection:
-                assert connection.execute("SELECT version FROM format").fetchall() == [(4,)]
+                assert connection.execute("SELECT version FROM format").fetchall() == [(5,)]
 
 
 def test_a_postgresql_database_of_format_2_is_migrated(postgres: str) -> None:

@@ -11,10 +11,11 @@ import sqlite3
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tailrace.server.protocol import Report
 from watermark_ledgers import MINUTE, Ledgers, decide, state, tell
 from watermark_servers import SECOND, T, sink, source
 
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
 GOLDEN = Path(__file__).parents[1] / "golden" / "watermark-server"
 # Format 3, whose reports had no labels.
 _WITHOUT_LABELS = {"0.1.0"}
+# Format 4, whose reports had no times before 1970, no names of queries and no micro-batches.
+_WITHOUT_BATCHES = {*_WITHOUT_LABELS, "0.1.0-2"}
 
 
-def before(ledgers: Ledgers, ledger: Ledger, *, labelled: bool) -> None:
+def before(ledgers: Ledgers, ledger: Ledger, *, labelled: bool, counted: bool) -> None:
     """The reports that the release got: they can't change any more."""
     label = {"label": "source views (files)"} if labelled else {}
     hosts = {f"host-{i}": T + i * SECOND for i in range(5)}
@@ -45,16 +48,29 @@ def before(ledgers: Ledgers, ledger: Ledger, *, labelled: bool) -> None:
     ledgers.clock.wait(10 * SECOND)
     tell(ledger, "two", source({"b-1": T + 2 * MINUTE, "b-2": T}, name="views", idle_after=MINUTE))
     tell(ledger, "gone", sink({"0": T + MINUTE}, name="old", upstreams=["views"]), leaving=True)
+    if counted:
+        archive = source({"x": -MINUTE, "y": -SECOND}, name="archive", roster=["x", "y", "z"], logs="web")
+        _count(ledger, 7, archive, sink({"0": -MINUTE}, name="nights", upstreams=["archive"], key_groups=1))
     decide(ledger, "exclude", host="lost")
     decide(ledger, "advance", operator="views", to=T + 30 * SECOND, confirm=True)
 
 
-def after(ledgers: Ledgers, ledger: Ledger) -> AppState:
+def _count(ledger: Ledger, batches: int, *operators: dict[str, Any], run: str = "1") -> None:
+    body = {"client": "three", "run": run, "version": 2, "query": "nightly", "batches": batches}
+    (answer,) = ledger.report([("app", Report.model_validate({**body, "operators": list(operators)}))])
+    assert not isinstance(answer, Exception), answer
+
+
+def after(ledgers: Ledgers, ledger: Ledger, *, counted: bool) -> AppState:
     """The reports after the upgrade."""
     ledgers.clock.wait(SECOND)
     tell(ledger, "one", source({"late": T + SECOND, "host-0": T + MINUTE}, completeness="0.8"))
     tell(ledger, "one", sink({"0": T + 3 * SECOND}, key_groups=2, label="sink (Kafka)"))
     tell(ledger, "two", source({"b-2": T + MINUTE}, name="views", idle_after=MINUTE), run="2")
+    if counted:
+        _count(
+            ledger, 3, source({"x": -2 * MINUTE}, name="archive", roster=["x", "y", "z"], logs="web"), run="2"
+        )
     decide(ledger, "include", host="lost")
     return state(ledger)
 
@@ -66,12 +82,14 @@ def test_a_database_of_an_earlier_release_goes_on(release: Path, tmp_path: Path)
     connection.close()
     with Ledgers(f"sqlite:///{tmp_path / 'old.db'}") as upgraded, Ledgers(_at(tmp_path)) as fresh:
         upgraded.clock.wait(10 * SECOND)
-        found = after(upgraded, upgraded.make())
+        counted = release.stem not in _WITHOUT_BATCHES
+        found = after(upgraded, upgraded.make(), counted=counted)
         ledger = fresh.make()
-        before(fresh, ledger, labelled=release.stem not in _WITHOUT_LABELS)
-        expected = after(fresh, ledger)
+        before(fresh, ledger, labelled=release.stem not in _WITHOUT_LABELS, counted=counted)
+        expected = after(fresh, ledger, counted=counted)
     assert found.model_dump() == expected.model_dump()
-    assert expected.global_low_watermark is not None
+    # That of format 5 has a query that has gone back, and a sink that waits for it.
+    assert (expected.global_low_watermark is None) == counted
     known = {operator.operator: operator.label for operator in found.topology}
     assert known["sink"] == "sink (Kafka)", "what is reported after the upgrade"
     assert (known["views"] is None) == (release.stem in _WITHOUT_LABELS)
@@ -88,7 +106,7 @@ def _at(directory: Path) -> str:
 def make(release: Path) -> None:
     """Leaves the database of this release, as statements."""
     with tempfile.TemporaryDirectory() as name, Ledgers(_at(Path(name))) as ledgers:
-        before(ledgers, ledgers.make(), labelled=True)
+        before(ledgers, ledgers.make(), labelled=True, counted=True)
         with sqlite3.connect(Path(name) / "w.db") as connection:
             release.write_text("\n".join(connection.iterdump()) + "\n")
 

@@ -56,11 +56,12 @@ def test_a_new_reporter_isnt_told_the_progress_of_others(ledgers: Ledgers) -> No
 def test_rosters_are_united_and_the_strictest_completeness_counts(ledgers: Ledgers) -> None:
     """W3: the last roster won."""
     ledger = ledgers.make()
-    tell(ledger, "a", source({"h1": T + 60}, roster=["h1", "h2"], completeness="1"))
-    answer = tell(ledger, "b", source({"h3": T + 60}, roster=["h3"], completeness="0.5"))
+    logs = {"logs": "web"}
+    tell(ledger, "a", source({"h1": T + 60}, roster=["h1", "h2"], completeness="1", **logs))
+    answer = tell(ledger, "b", source({"h3": T + 60}, roster=["h3"], completeness="0.5", **logs))
     assert low(answer) is None, "h2 is waited for"
     assert any("completeness" in text and "strictest" in text for text in answer.warnings)
-    assert low(tell(ledger, "b", source({"h2": T + 7}))) == T + 7
+    assert low(tell(ledger, "b", source({"h2": T + 7}, **logs))) == T + 7
     assert state(ledger).topology[0].hosts == 3
 
 

@@ -25,7 +25,7 @@ _LAYERS = (
     ("journal",),
     ("state", "reporter", "hosts", "counted"),
     ("answers", "protocol"),
-    ("topology", "rules", "names", "times"),
+    ("topology", "rules", "names", "times", "reporters"),
 )
 # The client of `tailrace watermarks` must do without the server's packages.
 _ASKER = ("overview", "failover")
@@ -82,9 +82,10 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     TopologicalSorter(_OF_OURS).prepare()
 
 
-def test_the_asker_needs_nothing_of_the_server_but_times() -> None:
-    assert _OF_OURS["overview"] == {"times", "failover"}
-    assert not _OF_OURS["times"] | _OF_OURS["failover"]
+def test_the_asker_needs_nothing_of_the_server_but_words_and_times() -> None:
+    assert _OF_OURS["overview"] == {"times", "failover", "reporters"}
+    assert _OF_OURS["reporters"] == {"names"}
+    assert not _OF_OURS["times"] | _OF_OURS["failover"] | _OF_OURS["names"]
 
 
 @pytest.mark.parametrize("package", _OUTSIDE)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import ValidationError
 
+import watermark_format_4
 from tailrace.cli import main
 from tailrace.server.page import rendered
 from tailrace.server.protocol import MAX_LABEL, Report
@@ -61,15 +62,23 @@ def test_a_low_watermark_that_nobody_has_yet_is_no_time(ledgers: Ledgers) -> Non
     assert [o.reporters[0].output_low_watermark for o in seen.topology if o.operator == "sink"] == [None]
 
 
-def test_of_two_queries_the_latest_words_are_shown(ledgers: Ledgers) -> None:
+def test_of_two_queries_both_words_are_shown_whoever_has_reported_last(ledgers: Ledgers) -> None:
+    """P1: both sinks were shown as what the last one does, and a minute later as what the other does."""
     ledger = ledgers.make()
     tell(ledger, "one", source({"a": T}, label="clicks of the east"))
     ledgers.clock.wait(SECOND)
     tell(ledger, "two", source({"b": T}, label="clicks of the west"))
-    assert labels(ledger) == {"source": "clicks of the west"}
+    both = {"source": "clicks of the east; clicks of the west"}
+    assert labels(ledger) == both
     ledgers.clock.wait(SECOND)
+    tell(ledger, "one", source({"a": T}))
+    assert labels(ledger) == both
     tell(ledger, "three", source({"c": T}))
-    assert labels(ledger) == {"source": "clicks of the west"}, "a query of an earlier release has no words"
+    assert labels(ledger) == both, "a query of an earlier release has no words"
+    for name in ("four", "five"):
+        tell(ledger, name, source({}, label=f"clicks of {name}"))
+    (text,) = labels(ledger).values()
+    assert text == "clicks of five; clicks of four; clicks of the east and 1 others"
 
 
 @pytest.mark.parametrize("label", ["", "x" * (MAX_LABEL + 1), "a\nb", "a\x9b", 5, "\ud800"])
@@ -115,7 +124,7 @@ def test_the_command_line_and_the_api_have_labels_and_metrics_do_not(
         assert [operator["label"] for operator in topology] == [None, "count by window", None]
         assert main(["watermarks", server.url]) == 0
         lines = capsys.readouterr().out.splitlines()
-        assert lines[2] == f"held by        {_COUNT} (count by window)"
+        assert lines[2] == f"held by        {_COUNT} (count by window of query)"
         assert [*filter(None, lines[4].split("  "))][1].strip() == "what it does"
         assert lines[6].startswith(f"{_COUNT}  count by window  operator")
         connection = HTTPConnection("127.0.0.1", server.port)
@@ -131,6 +140,7 @@ def test_a_store_of_format_3_takes_labels(tmp_path: Path) -> None:
     with Ledgers(f"sqlite:///{file}") as ledgers:
         tell(ledgers.make(), "q", source({"a": T}), count("lost with the format"))
     with sqlite3.connect(file) as connection:
+        watermark_format_4.make(connection)
         connection.execute("ALTER TABLE reporter DROP COLUMN label")
         connection.execute("UPDATE format SET version = 3")
     connection.close()

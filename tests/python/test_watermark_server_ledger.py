@@ -83,6 +83,7 @@ def test_a_source_of_stamps_has_no_hosts(ledgers: Ledgers) -> None:
     assert answer.operators["source"].model_dump() == {
         "input_low_watermark": T + 4,
         "output_low_watermark": T + 4,
+        "batches": None,
     }
     assert low(tell(ledger, report(source({}, input_low_watermark=T + 2)))) == T + 4
 

@@ -44,7 +44,7 @@ def take(ledger: Ledger, body: dict[str, Any], app: str = "app") -> None:
         ({**BODY, **EXTRA}, "'x0' is no field"),
         (report({**source({}), **EXTRA}), "'x0' is no field"),
         (report(*[source({"h": "x"}, name=f"s{n}") for n in range(1_000)]), "valid integer"),  # type: ignore[dict-item]
-        (report(source({f"h{n}": -1 for n in range(5_000)})), "of 'h0' it isn't a time"),
+        (report(source({f"h{n}": -(2**53) for n in range(5_000)})), "of 'h0' it isn't a time"),
         (report(source({f"h{n}": True for n in range(5_000)})), "of 'h0' it isn't a time"),
         (report(source({f"h{n}": T for n in range(100_001)})), "more than 100,000"),
         (report(source({f"\ud800{n}": T for n in range(5_000)})), "no text"),

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.server.hosts import HostTable
-from tailrace.server.rules import NEVER, allowed, low_watermark, parse_completeness
+from tailrace.server.rules import allowed, low_watermark, parse_completeness
+from tailrace.server.times import NEVER
 from tailrace.server.topology import LowWatermarks, Node, find_cycle, held_by, layers, low_watermarks, sort
 
 if TYPE_CHECKING:

@@ -29,10 +29,10 @@ def test_each_operator_names_who_reports_it_and_whether_they_live(ledgers: Ledge
     tell(ledger, "lives", source({"c": T + 2, "d": T + 2}), sink({"0": T}), run="third")
     known = "2025-11-21 04:40:00"
     assert sorted(rows(ledger, "reporters")) == [
-        ["sink", "lives", "third", "live", "0.0 s ago", known, ""],
-        ["source", "ends", "second", "ended", "2 min 0 s ago", known, "1"],
-        ["source", "lives", "third", "live", "0.0 s ago", known, "2"],
-        ["source", "lost", "first", "gone", "2 min 0 s ago", known, "1"],
+        ["sink", "lives", "", "", "third", "waited for live", "0.0 s ago", known, ""],
+        ["source", "ends", "", "", "second", "ended", "2 min 0 s ago", known, "1"],
+        ["source", "lives", "", "", "third", "live", "0.0 s ago", known, "2"],
+        ["source", "lost", "", "", "first", "waited for gone", "2 min 0 s ago", known, "1"],
     ]
 
 

@@ -17,7 +17,8 @@ from simulated_jobs import HOSTS, Job, Model, Told
 from simulated_servers import SCHEDULES, InMemory, OnDatabase, Servers
 from tailrace.server.identity import CONFLICT, REPLACED
 from tailrace.server.reporter import LIVE_FOR, RefusedError
-from tailrace.server.times import SECOND
+from tailrace.server.times import EARLIEST, SECOND
+from tailrace.server.topology import latest
 from watermark_ledgers import Ledgers
 from watermark_servers import T, sink
 
@@ -47,6 +48,10 @@ class World(Model):
             self.remove: 1,
             self.zombie: 2,
             self.clock: 1,
+            self.back_up: 1,
+            self.roll_back: 1,
+            self.poll: 2,
+            self.restart_server: 1,
         }
         for _ in range(steps):
             self.tick += self.random.choice([0, SECOND, 5 * SECOND, 30 * SECOND, LIVE_FOR])
@@ -66,7 +71,7 @@ class World(Model):
         for _ in range(self.random.choice([1, 1, 2])):
             server = self.some_server()
             body = self.body(job, {})
-            groups = dict.fromkeys(map(str, range(job.shape)), 0)
+            groups = dict.fromkeys(map(str, range(job.shape)), EARLIEST if job.says_batches else 0)
             body["operators"] = [sink(groups, key_groups=job.shape)]
             (begun,) = self.take(server, [body])
             assert not isinstance(begun, Exception), begun
@@ -99,14 +104,18 @@ class World(Model):
         at = dict.fromkeys(HOSTS, T + self.random.randrange(20))
         shape, chunks = self.random.randint(1, 3), self.random.choice([0, 0, 1, 2])
         order = self.some_order()
-        return Job(f"q{self.names}", f"run-{self.names}", reads, roster, shape, at, order, chunks)
+        job = Job(f"q{self.names}", f"run-{self.names}", reads, roster, shape, at, order, chunks)
+        job.logs, job.says_batches = self.random.choice(["", "", "web"]), self.random.random() < 0.8
+        return job
 
     def restart(self) -> None:
         """The same checkpoint: a new run, which may read other partitions, in another shape."""
         if not self.jobs:
             return
-        job = self.random.choice(self.jobs)
-        self.zombies.append(Job(**{**job.__dict__, "at": dict(job.at)}))
+        self.begin_again(self.random.choice(self.jobs))
+
+    def begin_again(self, job: Job) -> None:
+        self.zombies.append(Job(**{**job.__dict__, "at": dict(job.at), "read": dict(job.read)}))
         self.names += 1
         job.run = f"run-{self.names}"
         job.shape = self.random.randint(1, 3)
@@ -117,6 +126,76 @@ class World(Model):
             job.roster = self.random.choice([[], HOSTS[:2], HOSTS])
             job.rosters += 1
             job.chunks = self.random.choice([0, 1, 2])
+        if self.random.random() < 0.1:
+            job.says_batches = not job.says_batches  # it is started with another release
+        if job.says_batches and self.random.random() < 0.7:
+            # The first report of a start has all hosts; or the server was away.
+            self.send(job, dict(job.read))
+
+    def back_up(self) -> None:
+        """Somebody copies a checkpoint."""
+        if self.jobs:
+            self.random.choice(self.jobs).back_up()
+
+    def roll_back(self) -> None:
+        """Somebody restores a checkpoint from a copy, and starts the query again."""
+        found = [job for job in self.jobs if job.copies and job.says_batches]
+        if found:
+            job = self.random.choice(found)
+            job.restore(self.random.choice(job.copies))
+            if job.client in self.told and self.random.random() < 0.5:
+                # The thread that closes windows is first.
+                self.begin_again_unheard(job)
+                self.poll_of(job)
+            job.rosters += 1
+            job.chunks = 0
+            self.names += 1
+            job.run = f"run-{self.names}"
+            self.send(job, dict(job.read))
+
+    def begin_again_unheard(self, job: Job) -> None:
+        self.names += 1
+        job.run = f"run-{self.names}"
+
+    def poll(self) -> None:
+        """A quiet query, whose sink asks whether windows close."""
+        found = [job for job in self.jobs if job.client in self.told and job.says_batches]
+        if found:
+            self.poll_of(self.random.choice(found))
+
+    def poll_of(self, job: Job) -> None:
+        server = self.some_server()
+        body = self.body(job, {})
+        del body["batches"]
+        groups = self.told[job.client].groups
+        body["operators"] = [
+            sink(groups, key_groups=len(groups), upstreams=body["operators"][0]["upstreams"])
+        ]
+        if self.told[job.client].shape != len(groups) or self.told[job.client].order != job.order:
+            return
+        (answer,) = self.take(server, [body])
+        self.hear(server, job, leaving=False)
+        assert not isinstance(answer, Exception), answer
+        mine = self.told[job.client]
+        found = (answer.operators["sink"].output_low_watermark, answer.global_low_watermark)
+        if not mine.begun:
+            assert found == (None, None), "nobody knows whether it has gone back"
+            # It is remembered for a run that hasn't.
+            mine.whole = latest(mine.whole, self.sink_low()) if mine.progress else mine.whole
+            return
+        mine.sink_output = latest(mine.sink_output, self.sink_low() if mine.progress else None)
+        assert found[0] == mine.sink_output
+        self.expect_whole(job, answer)
+
+    def restart_server(self) -> None:
+        """A server restarts, between any two reports."""
+        server = self.some_server()
+        moment = self.moment(server)
+        if self.servers.restart(server, moment):
+            self.seen[server] = {
+                name: (times, moment.tick - max(0, moment.at - self.heard_at[name]))
+                for name, (times, _) in self.heard.items()
+            }
 
     def crash(self) -> None:
         """A query ends without a word."""
@@ -143,6 +222,7 @@ class World(Model):
         new.order = old.order
         server = self.some_server()
         left = self.body(old, {}, leaving=True, with_operators=False)
+        new.read["h0"], new.batches = new.at["h0"], 1
         first = self.body(new, {"h0": new.at["h0"]})
         one, other = self.take(server, [left, first])
         self.hear(server, old, leaving=True)
@@ -187,7 +267,12 @@ class World(Model):
         job = self.random.choice(self.jobs)
         for host in self.random.sample(HOSTS, self.random.randint(0, 3)):
             job.at[host] += self.random.randrange(10)
-            self.send(job, {host: job.at[host]})
+            job.read[host] = job.at[host]
+            job.batches += 1
+            # What the former start's last micro-batches had read comes with the first report.
+            mine = self.told.get(job.client)
+            whole = mine is not None and self.runs.get(job.client) != job.run and job.says_batches
+            self.send(job, dict(job.read) if whole else {host: job.at[host]})
             if job not in self.jobs:
                 return
         if self.random.random() < 0.2:

@@ -19,6 +19,7 @@ A file imports from its own layer and from the layers below it. `run` starts the
     journal                         what is written of a change, as an interface
     state, reporter, hosts, counted the same state in memory: operators, clients, hosts
     protocol, answers               the JSON of requests and answers
+    reporters                       queries that report an operator, in words
     topology, rules, names, times   pure: low watermarks along a graph, the completeness rule, names, times
 
 `overview` is the client of `tailrace watermarks`; `failover` asks one of several servers for it. Nothing here

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from tailrace.server.answers import LowWatermark, ReportAnswer
+from tailrace.server.answers import ReportAnswer, ToldOperator
 from tailrace.server.names import shown_some
 from tailrace.server.protocol import MAX_IDLE_NAMED
 from tailrace.server.topology import latest
@@ -15,12 +16,13 @@ if TYPE_CHECKING:
 
     from tailrace.server.journal import Journal
     from tailrace.server.protocol import Report
-    from tailrace.server.reporter import Client
+    from tailrace.server.reporter import Client, Reporter
     from tailrace.server.state import App, Limits, Operator
     from tailrace.server.times import Moment
     from tailrace.server.topology import LowWatermarks
 
 _GONE_NAMED = 20
+_APART_NAMED = 5
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +64,8 @@ def answer(app: App, report: Report, computed: LowWatermarks, moment: Moment, li
     ]
     low = app.computed(limits, mute) if mute else computed
     reported = [app.operators[one.operator] for one in report.operators]
-    for operator in reported:
+    begun = [operator for operator in reported if operator.reporters[client.name].begun]
+    for operator in begun:
         operator.reporters[client.name].tell(low.inputs[operator.name], low.outputs[operator.name])
     # Nor does it get the global one, which doesn't include its rows yet, and which a client keeps once told.
     if not mute and any(client.name in operator.reporters for operator in app.operators.values()):
@@ -72,14 +75,8 @@ def answer(app: App, report: Report, computed: LowWatermarks, moment: Moment, li
     idle = {operator.name: operator.hosts().idle()[:MAX_IDLE_NAMED] for operator in sources}
     own = [operator.reporters[client.name] for operator in sources]
     return ReportAnswer(
-        operators={
-            operator.name: LowWatermark(
-                input_low_watermark=operator.reporters[client.name].told_input,
-                output_low_watermark=operator.reporters[client.name].told_output,
-            )
-            for operator in reported
-        },
-        global_low_watermark=client.told,
+        operators={operator.name: _told(operator.reporters[client.name]) for operator in reported},
+        global_low_watermark=client.told if len(begun) == len(reported) else None,
         excluded_hosts={name: hosts for name, hosts in excluded.items() if hosts},
         idle_hosts={name: hosts for name, hosts in idle.items() if hosts},
         need_roster=any(reporter.roster.missing or not reporter.roster.stated for reporter in own),
@@ -90,15 +87,37 @@ def answer(app: App, report: Report, computed: LowWatermarks, moment: Moment, li
     )
 
 
+def _told(reporter: Reporter) -> ToldOperator:
+    # Of a run that hasn't said where it begins, nobody knows whether it has gone back.
+    return ToldOperator(
+        input_low_watermark=reporter.told_input if reporter.begun else None,
+        output_low_watermark=reporter.told_output if reporter.begun else None,
+        batches=reporter.batches_before,
+    )
+
+
 def _warnings(operator: Operator, client: Client) -> Iterator[str]:
     yield from operator.reporters[client.name].warnings
     if len(operator.reporters) == 1:
         return
+    if operator.is_source:
+        yield from _apart(operator)
     shares = {reporter.settings.completeness for reporter in operator.reporters.values()}
     if operator.is_source and len(shares) > 1:
         yield (
             f"queries ask for different completeness of {operator.name!r}, {', '.join(sorted(shares))}: the "
             "strictest counts"
+        )
+
+
+def _apart(operator: Operator) -> Iterator[str]:
+    """Warnings about hosts that are waited for although another query has read them."""
+    for client, (hosts, count) in islice(operator.apart().items(), _APART_NAMED):
+        others = f" and {count - len(hosts):,} others" if count > len(hosts) else ""
+        yield (
+            f"{operator.name!r} waits for {shown_some(hosts)}{others}: the roster of {client!r} has them, "
+            "and it has read no row of them; another query has. If both read parts of the same logs, give "
+            "both one logs= name"
         )
 
 

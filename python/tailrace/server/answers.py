@@ -8,6 +8,8 @@ from pydantic import BaseModel, Field
 
 from tailrace.server.protocol import MAX_IDLE_NAMED, Kind, WindowReport
 
+MAX_READS_NAMED = 20
+
 Standing = Literal["holds", "behind", "passed", "excluded", "idle", "not in roster"]
 
 
@@ -18,10 +20,20 @@ class LowWatermark(BaseModel):
     output_low_watermark: int | None
 
 
+class ToldOperator(LowWatermark):
+    """An operator of a report."""
+
+    batches: int | None = Field(
+        None,
+        description="How many micro-batches the server had been told of before the report. Fewer than it has "
+        "acknowledged in the run: its database was restored from an older copy; send all hosts again.",
+    )
+
+
 class ReportAnswer(BaseModel):
     """The answer to a report, which is in the database when this is sent."""
 
-    operators: dict[str, LowWatermark] = Field(description="Those of the report.")
+    operators: dict[str, ToldOperator] = Field(description="Those of the report.")
     global_low_watermark: int | None
     excluded_hosts: dict[str, list[str]]
     idle_hosts: dict[str, list[str]] = Field(
@@ -48,7 +60,19 @@ class ReporterState(BaseModel):
     """A query that reports an operator, or did."""
 
     client: str
+    query: str | None = Field(description="What its user calls it.")
     run: str
+    label: str | None = Field(description="What the operator does in this query, in words.")
+    reads: list[str] | None = Field(
+        description=f"What it reads or writes, at most {MAX_READS_NAMED} names; null: unknown."
+    )
+    reads_count: int | None = Field(description="How many names there are.")
+    logs: str | None = Field(description="The name of the logs that it reads parts of.")
+    batches: int | None = Field(description="How many micro-batches it has told of.")
+    gone_back_from: int | None = Field(
+        description="How many it had told of before its checkpoint was restored from an older copy."
+    )
+    holds: bool = Field(description="Whether the operator's output low watermark waits for this query.")
     live: bool = Field(description="Heard of within a minute. The data of a silent query still counts.")
     leaving: bool = Field(description="It has said that it ends.")
     heard_at: int
@@ -63,7 +87,9 @@ class OperatorState(LowWatermark):
 
     operator: str
     kind: Kind
-    label: str | None = Field(description="What it does, in words; null: no query has said.")
+    label: str | None = Field(
+        description="What it does, in words, of all queries that report it; null: none has said."
+    )
     client: str = Field(description="The query that has reported last.")
     reporters: list[ReporterState]
     advanced_to: int | None = Field(description="What a person has advanced it to.")
@@ -109,6 +135,9 @@ class HostState(BaseModel):
     host: str
     progress: int | None
     lag: int | None
+    queries: list[str] = Field(
+        description="The queries that have read least of it: their names, or ids where they have none."
+    )
     state: Standing = Field(
         description="holds: the global low watermark waits for its source, which waits for it while others "
         "are ahead. behind: it hasn't passed its source's low watermark, and isn't waited for. passed: it "

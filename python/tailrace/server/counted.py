@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tailrace.server.rules import NEVER, low_watermark
+from tailrace.server.rules import low_watermark
+from tailrace.server.times import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tailrace.server import answers
-from tailrace.server.rules import NEVER
+from tailrace.server.times import NEVER
 from tailrace.server.topology import held_by
 
 if TYPE_CHECKING:
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from tailrace.server.counted import Host
     from tailrace.server.state import App, Limits, Operator
+
+
+_QUERIES = 3
 
 
 @dataclass(frozen=True)
@@ -72,11 +75,22 @@ def host_page(app: App, asked: Asked, now: int, limits: Limits) -> answers.HostP
                 host=host.name,
                 progress=host.progress,
                 lag=None if host.progress is None else now - host.progress,
+                queries=least_read(app.operators[name], host.name),
                 state=sources[name].standing(host),
             )
             for name, host in first[asked.offset :]
         ],
     )
+
+
+def least_read(source: Operator, host: str) -> list[str]:
+    """The queries that have read least of a host that they know: their names, or else their ids."""
+    read: dict[str, int] = {}
+    for client, reporter in source.reporters.items():
+        if reporter.hosts.is_known(host):
+            read[reporter.client.query or client] = reporter.hosts.read_up_to(host)
+    least = min(read.values(), default=NEVER)
+    return sorted(name for name, time in read.items() if time == least)[:_QUERIES]
 
 
 class _Source:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tailrace.server.counted import Counted
-from tailrace.server.rules import NEVER
+from tailrace.server.times import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -144,6 +144,10 @@ class HostTable:
         before, self._known_idle = self._known_idle, now
         return sorted(now - before)
 
+    def read_up_to(self, name: str) -> int:
+        """The progress of a host that is known."""
+        return int(self._progress[self._index[name]])
+
     def is_known(self, name: str) -> bool:
         """Whether the host was rostered or seen."""
         return name in self._index
@@ -193,6 +197,10 @@ class HostUnion:
     """The hosts of all reporters in one array. Each table's places in it are computed once.
 
     Its owner makes a new one when a reporter leaves or a host is forgotten.
+
+    Attributes:
+        apart: of each table, the numbers of the hosts that are waited for because it has read nothing of
+            them, although another table has.
     """
 
     def __init__(self) -> None:
@@ -200,32 +208,43 @@ class HostUnion:
         self._index: dict[str, int] = {}
         self._places: dict[int, NDArray[np.int64]] = {}
         self._ranges: dict[int, slice] = {}
+        self.apart: list[NDArray[np.intp]] = []
 
-    def counted(self, tables: Sequence[HostTable], excluded: Collection[str]) -> Counted:
+    def counted(self, tables: Sequence[HostTable], excluded: Collection[str], logs: Sequence[str]) -> Counted:
         """The hosts as the completeness rule sees them: of each host the least progress of its reporters.
 
-        A host that one reporter knows from its roster only has the progress of the others. An inherited host
-        counts as long as no reporter has reported it.
+        A host of a reporter's roster of which that reporter has read nothing is waited for: others have read
+        other logs of it. Only reporters that give their logs one name know of each other that they don't.
+        An inherited host counts as long as no reporter has reported it.
 
         Args:
             tables: the table of each reporter.
             excluded: names that an operator's decision has taken out.
+            logs: the name that each reporter gives its logs; empty: they are its own.
         """
         places = [self._placed(table) for table in tables]
         size = len(self._names)
         told = np.zeros(size, bool)
         for table, at in zip(tables, places, strict=True):
             told[at] |= (table.progress != NEVER) & ~table.inherited
+        read_in = {name: np.zeros(size, bool) for name in logs if name}
+        for table, at, name in zip(tables, places, logs, strict=True):
+            if name:
+                read_in[name][at] |= table.progress != NEVER
         progress = np.full(size, _UNREAD, np.int64)
         of_idle = np.full(size, _UNREAD, np.int64)
         named, counts = np.zeros(size, bool), np.zeros(size, bool)
-        for table, at in zip(tables, places, strict=True):
+        self.apart = []
+        for table, at, name in zip(tables, places, logs, strict=True):
             one = table.counted()
             own = ~(table.inherited & told[at])
             named[at] |= own & (one.counts | one.is_idle)
             counts[at] |= own & one.counts
             read = own & (table.progress != NEVER)
-            _lower(progress, at, np.where(read & ~one.is_idle, table.progress, _UNREAD))
+            lacks = own & one.counts & ~(read_in[name][at] if name else read)
+            self.apart.append(np.flatnonzero(lacks & told[at]))
+            waits = np.where(lacks, NEVER, _UNREAD)
+            _lower(progress, at, np.where(read & ~one.is_idle, table.progress, waits))
             _lower(of_idle, at, np.where(read, table.progress, _UNREAD))
         progress = np.where(progress == _UNREAD, of_idle, progress)
         progress[progress == _UNREAD] = NEVER

@@ -21,6 +21,7 @@ from tailrace.server.decisions import drop
 from tailrace.server.hosts import INHERITED
 from tailrace.server.names import Inputs, shown_some
 from tailrace.server.reporter import LIVE_FOR, Client, RefusedError
+from tailrace.server.rules import known
 from tailrace.server.times import SECOND
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def check_run(app: App, report: Report, journal: Journal) -> None:
 def hear(app: App, report: Report, moment: Moment, journal: Journal) -> Client:
     """Notes that a client lives; a new run replaces its former one."""
     client = app.clients.get(report.client)
+    says_batches = report.version > 1
     if client is not None and client.run != report.run and _holds_nothing(app, client):
         # Its last start was turned away, or has reported nothing: this start counts as the first.
         journal.drop_client(app, client)
@@ -75,10 +77,13 @@ def hear(app: App, report: Report, moment: Moment, journal: Journal) -> Client:
         for operator in app.operators.values():
             reporter = operator.reporters.get(client.name)
             if reporter is not None:
-                _begin_again(operator, reporter)
+                _begin_again(operator, reporter, says_batches=says_batches)
+                journal.put_reporter(app, reporter)
     # Set even if the clock went back: other servers notice a change of this value.
     client.heard_at, client.heard_tick = moment.at, moment.tick
     client.leaving = report.leaving
+    if report.query is not None or says_batches:
+        client.query = report.query or ""
     client.took &= app.clients.keys()
     return client
 
@@ -87,9 +92,13 @@ def _holds_nothing(app: App, client: Client) -> bool:
     return client.leaving and not app.reporters_of(client.name)
 
 
-def _begin_again(operator: Operator, reporter: Reporter) -> None:
-    """Forgets when hosts rose last, which only the new run can say."""
+def _begin_again(operator: Operator, reporter: Reporter, *, says_batches: bool) -> None:
+    """Forgets when hosts rose last, which only the new run can say; nor is it known where that begins."""
     reporter.raised_tick = None
+    if not says_batches:
+        # The query was started with an earlier release.
+        reporter.batches = reporter.had = None
+    reporter.begun = reporter.batches is None
     operator.changed()
 
 
@@ -247,7 +256,11 @@ def is_turned_away(app: App, report: Report, error: RefusedError, journal: Journ
 
 
 def _has_told(reporter: Reporter) -> bool:
-    return not reporter.is_mute() or reporter.overflowed is not None or any(reporter.groups.values())
+    return (
+        not reporter.is_mute()
+        or reporter.overflowed is not None
+        or known(max(reporter.groups.values(), default=None)) is not None
+    )
 
 
 def turn_away(app: App, report: Report, moment: Moment, journal: Journal) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,9 @@ from tailrace.server.hosts import HostTable
 from tailrace.server.names import shown_some
 from tailrace.server.reporter import RefusedError, Reporter, RosterState, Settings
 from tailrace.server.room import check_room
+from tailrace.server.rules import known
 from tailrace.server.state import Operator
+from tailrace.server.times import EARLIEST, NEVER, shown_time
 from tailrace.server.topology import find_cycle, latest
 
 if TYPE_CHECKING:
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     from tailrace.server.times import Moment
 
 _HOUR = 3_600_000_000
+
+_log = logging.getLogger(__name__)
 
 
 def check(app: App, report: Report, moment: Moment, limits: Limits, journal: Journal) -> None:
@@ -89,7 +94,7 @@ def take_in(app: App, report: Report, moment: Moment, limits: Limits, journal: J
     app.reported_at = moment.at
     client = identity.hear(app, report, moment, journal)
     gone = identity.rivals(app, report, moment)
-    around = _Around(moment, limits, journal, is_tight=check_room(app, report, gone, limits))
+    around = _Around(report, moment, limits, journal, is_tight=check_room(app, report, gone, limits))
     for reported in report.operators:
         operator = _operator(app, reported, journal)
         for rival in gone.get(operator.name, ()):
@@ -139,6 +144,7 @@ def _operator(app: App, reported: OperatorReport, journal: Journal) -> Operator:
 class _Around:
     """Values that all operators of a report share; `is_tight`: there is room for hosts of rosters only."""
 
+    report: Report
     moment: Moment
     limits: Limits
     journal: Journal
@@ -155,6 +161,8 @@ class _Intake:
         self._operator = operator
         self._reported = reported
         self._is_tight = around.is_tight
+        self._batches = around.report.batches
+        self._has_zeros = around.report.version == 1
         self._moment = around.moment
         self._limits = around.limits
         self._journal = around.journal
@@ -164,9 +172,10 @@ class _Intake:
     def run(self) -> None:
         reporter, reported = self._reporter, self._reported
         reporter.reported_at = self._moment.at
+        self._begin()
         if reported.input_low_watermark is not None:
             stamp = self._not_ahead("the input low watermark", {"": reported.input_low_watermark}).get("")
-            reporter.stamps = latest(reporter.stamps, stamp)
+            reporter.stamps = latest(reporter.stamps, known(stamp))
         if self._operator.is_source:
             reporter.hosts.idle_after = reported.idle_after
             self._take_roster()
@@ -187,6 +196,7 @@ class _Intake:
             reported.key_groups,
             before.reads if reported.reads is None else _kept(before.reads, reported.reads),
             before.label if reported.label is None else reported.label,
+            reported.logs or "",
         )
         if reporter is None:
             reporter = Reporter(0, client, settings, hosts=HostTable(operator.excluded))
@@ -200,6 +210,62 @@ class _Intake:
             reporter.drop_groups()
         reporter.settings = settings
         return reporter
+
+    def _begin(self) -> None:
+        """Finds out whether the client has gone back, and forgets what comes again."""
+        reporter, batches = self._reporter, self._batches
+        before = reporter.batches_before = reporter.batches
+        if batches is None:
+            return
+        if not reporter.begun and before is not None and batches < before:
+            self._forget_all()
+            reporter.batches = batches
+            # Of the last micro-batch a run may have told before it was committed: a crash brings it again.
+            if batches < before - 1:
+                reporter.had = max(before, reporter.had or 0)
+                self._note_rollback(batches, before)
+        reporter.begun = True
+        reporter.batches = max(batches, reporter.batches or 0)
+        if reporter.had is not None and batches >= reporter.had:
+            reporter.had = None
+        if reporter.had is not None:
+            self._warnings.append(self._rollback(batches, reporter.had))
+
+    def _forget_all(self) -> None:
+        reporter = self._reporter
+        reporter.told_input = reporter.told_output = reporter.client.told = None
+        reporter.stamps = reporter.overflowed = reporter.raised_tick = None
+        if self._operator.is_source:
+            # As if it was new: the watermark waits for all hosts that the client begins with.
+            self._forget(list(reporter.hosts.names))
+            reporter.hosts.set_roster([])
+            reporter.roster = RosterState()
+        else:
+            self._journal.drop_groups(self._app, reporter)
+            reporter.drop_groups()
+            self._operator.changed()
+
+    def _note_rollback(self, batches: int, before: int) -> None:
+        client = self._reporter.client
+        text = self._rollback(batches, before)
+        _log.warning("%s: %s", self._app.name, text)
+        line = ("rollback", self._operator.name, None, client.name, identity.BY_SERVER, text[:2_000])
+        self._journal.add_audit(self._app, self._moment.at, line)
+
+    def _rollback(self, batches: int, had: int) -> str:
+        client, operator = self._reporter.client, self._operator
+        named = f"{client.query!r} ({client.name})" if client.query else repr(client.name)
+        text = (
+            f"the query {named} has gone back: it tells of {batches:,} micro-batches of {operator.name!r}, "
+            f"and had told of {had:,}. Its checkpoint was restored from an older copy. It gets no low "
+            "watermark of what it reads again, and others wait for it until it has caught up"
+        )
+        if operator.advanced_to is not None:
+            text += (
+                f". The advance of {operator.name!r} to {shown_time(operator.advanced_to)} stands, and rows "
+                "before it are late: undo it if they aren't to be"
+            )
+        return text
 
     def _take_roster(self) -> None:
         reporter, reported = self._reporter, self._reported
@@ -270,15 +336,17 @@ class _Intake:
         return {name: time for name, time in progress.items() if name not in gone}
 
     def _take_groups(self) -> None:
-        known = self._reporter.groups
+        there = self._reporter.groups
         given = self._not_ahead("low watermarks of key groups", self._reported.low_watermarks)
-        groups = {group: time for group, time in given.items() if known.get(group, -1) < time}
+        groups = {group: time for group, time in given.items() if there.get(group, NEVER) < time}
         if groups:
             self._journal.put_groups(self._app, self._reporter, groups)
             self._reporter.raise_groups(groups)
 
     def _not_ahead(self, what: str, times: Mapping[str, int]) -> dict[str, int]:
         last = self._moment.at + self._limits.future
+        if self._has_zeros and 0 in times.values():
+            times = {name: time or EARLIEST for name, time in times.items()}
         if not times or max(times.values()) <= last:
             return dict(times)
         ahead = sorted(name for name, time in times.items() if time > last)

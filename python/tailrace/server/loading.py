@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tailrace.server.times import Moment
 
 _HEAD = "SELECT id, version, told, reported_at, cleared FROM app WHERE name = ?"
-_CLIENT = """SELECT id, name, run, heard_at, leaving, told, took FROM client
+_CLIENT = """SELECT id, name, run, heard_at, leaving, told, took, query FROM client
     WHERE app_id = ? AND version > ? ORDER BY id"""
 _OPERATOR = """SELECT id, name, kind, advanced_to, told_input, told_output, removed, upstreams FROM operator
     WHERE app_id = ? AND version > ? ORDER BY id"""
@@ -22,7 +22,7 @@ _REPORTER = """SELECT reporter.id, operator.name, client.name, reporter.upstream
     key_groups,
     reads, reporter.reported_at, stamps, reporter.told_input, reporter.told_output, roster_stated,
     roster_version, roster_wanted, has_roster, active, overflowed, warnings, cleared,
-    label
+    label, logs, batches, begun, had
     FROM reporter JOIN operator ON operator.id = operator_id JOIN client ON client.id = client_id
     WHERE reporter.app_id = ? AND reporter.version > ? ORDER BY reporter.id"""
 
@@ -71,7 +71,7 @@ def _drop_what_is_gone(database: Database, app: App) -> None:
 
 
 def _client(app: App, row: Row, moment: Moment, *, at_start: bool) -> None:
-    identity, name, run, heard_at, leaving, told, took = row
+    identity, name, run, heard_at, leaving, told, took, query = row
     client = app.clients.get(name)
     if client is None or client.id != identity:
         client = app.clients[name] = Client(identity, name, run)
@@ -81,7 +81,7 @@ def _client(app: App, row: Row, moment: Moment, *, at_start: bool) -> None:
         ago = max(0, moment.at - heard_at) if at_start else 0
         client.heard_tick = moment.tick - ago
     client.run, client.heard_at, client.leaving, client.told = run, heard_at, bool(leaving), told
-    client.took = set(json.loads(took))
+    client.took, client.query = set(json.loads(took)), query
 
 
 def _operator(database: Database, app: App, row: Row) -> None:
@@ -119,11 +119,12 @@ def _reporter(database: Database, app: App, row: Row, moment: Moment) -> None:
     reads = None if row[7] is None else tuple(json.loads(row[7]))
     if reads == reporter.settings.reads:
         reads = reporter.settings.reads
-    reporter.settings = Settings(tuple(json.loads(row[3])), row[4], row[5], row[6], reads, row[20])
+    reporter.settings = Settings(tuple(json.loads(row[3])), row[4], row[5], row[6], reads, row[20], row[21])
     _shift_silence(reporter, row[16], row[8], moment)
     reporter.reported_at, reporter.stamps, reporter.told_input, reporter.told_output = row[8:12]
     reporter.roster = RosterState(bool(row[12]), row[13], row[14])
     reporter.overflowed, reporter.warnings = row[17], tuple(json.loads(row[18]))
+    reporter.batches, reporter.begun, reporter.had = row[22], bool(row[23]), row[24]
     hosts = reporter.hosts
     hosts.active, hosts.idle_after, hosts.has_roster = row[16], row[5], bool(row[15])
     # A reporter's row has the version of its newest host or key group.

@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from tailrace.server import views
 from tailrace.server.api import reader_of, worker_of
+from tailrace.server.reporters import shown_reads
 from tailrace.server.times import SECOND
 
 if TYPE_CHECKING:
@@ -99,6 +100,40 @@ class _Collector(Collector):
         for what, text in _HOSTS.items():
             hosts = (((app, o.operator), getattr(o, what), 1) for app, o in operators if o.kind == "source")
             yield _gauge(what, text, ("app", "operator"), hosts)
+        reporters = [(app, o, r) for app, o in operators for r in o.reporters]
+        yield _gauge(
+            "reporter_live",
+            "1 for each query that reports an operator and lives, 0 for one that isn't heard of.",
+            ("app", "operator", "client", "query", "run", "logs"),
+            (
+                (
+                    (
+                        app,
+                        o.operator,
+                        r.client,
+                        r.query or "",
+                        r.run,
+                        shown_reads(r.model_dump()),
+                    ),
+                    r.live,
+                    1,
+                )
+                for app, o, r in reporters
+            ),
+        )
+        yield _gauge(
+            "reporter_holds",
+            "1 for each query for which an operator's low watermark waits, else 0.",
+            ("app", "operator", "client"),
+            (((app, o.operator, r.client), r.holds, 1) for app, o, r in reporters),
+        )
+        yield _gauge(
+            "reporter_gone_back_from",
+            "How many micro-batches a query had told of whose checkpoint was restored from an older copy, "
+            "until it has caught up.",
+            ("app", "operator", "client"),
+            (((app, o.operator, r.client), r.gone_back_from, 1) for app, o, r in reporters),
+        )
         yield _gauge(
             "reported_seconds",
             "When the application has last reported.",

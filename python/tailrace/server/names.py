@@ -59,16 +59,18 @@ def all_fit(names: Iterable[str]) -> bool:
     return all(given) and longest <= MAX_NAME and not _CONTROL.search("".join(given))
 
 
-def shown_some(names: Sequence[str], most: int = 5, *, quoted: bool = True) -> str:
+def shown_some(names: Sequence[str], most: int = 5, *, quoted: bool = True, of: int | None = None) -> str:
     """The first of some names, and how many more there are.
 
     Args:
         names: all names, for instance of hosts.
         most: the number of names to show.
         quoted: writes each as Python writes it, so that no name is taken for the text around it.
+        of: how many there are, if `names` are only the first of them.
     """
+    count = len(names) if of is None else of
     shown = ", ".join(repr(name) if quoted else name for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} others"
+    return shown if count <= most else f"{shown} and {count - min(most, len(names)):,} others"
 
 
 class Inputs:

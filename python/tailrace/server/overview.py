@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from tailrace._terminal import Table, show_parts
 from tailrace.server.failover import Servers
+from tailrace.server.reporters import shown_holders, shown_query, shown_reads, shown_standing
 from tailrace.server.times import shown_lag, shown_time
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ def _parts(state: Mapping[str, Any], number: int) -> Iterator[str | Table]:
     yield f"application    {state['app']}"
     yield f"low watermark  {shown_time(state['global_low_watermark'])}, lag {shown_lag(state['lag'])}"
     labels = {o["operator"]: o.get("label") or "" for o in state["topology"]}
-    held = (f"{name} ({labels[name]})" if labels.get(name) else name for name in state["held_by"])
+    holders = {o["operator"]: _holders(o) for o in state["topology"]}
+    held = (f"{name}{holders.get(name, '')}" for name in state["held_by"])
     yield f"held by        {', '.join(held) or 'nobody'}"
     if state.get("held_by_clients"):
         yield f"not heard of   {', '.join(state['held_by_clients'])}, whose data is waited for"
@@ -79,15 +81,40 @@ def _parts(state: Mapping[str, Any], number: int) -> Iterator[str | Table]:
             for o in state["topology"]
         ],
     )
+    reporters = [(o["operator"], r) for o in state["topology"] for r in o["reporters"]]
+    if any("holds" in r for _, r in reporters):
+        yield ""
+        yield Table(
+            ("query", "operator", "what it does there", "logs", "run", "output", "state"),
+            [
+                (
+                    *(shown_query(r), operator, r["label"] or "", shown_reads(r), r["run"] or "-"),
+                    *(shown_time(r["output_low_watermark"]), shown_standing(r)),
+                )
+                for operator, r in reporters
+            ],
+        )
     if state["slowest_hosts"]:
         yield ""
         yield Table(
-            ("slowest host", "source", "read up to", "lag", ""),
+            ("slowest host", "source", "of the query", "read up to", "lag", ""),
             [
-                (h["host"], h["operator"], shown_time(h["progress"]), shown_lag(h["lag"]), h["state"])
+                (
+                    *(h["host"], h["operator"], ", ".join(h.get("queries", ()))),
+                    *(shown_time(h["progress"]), shown_lag(h["lag"]), h["state"]),
+                )
                 for h in state["slowest_hosts"]
             ],
         )
+
+
+def _holders(operator: Mapping[str, Any]) -> str:
+    """Who holds an operator's low watermark, in brackets; of an earlier server what it does."""
+    reporters = operator["reporters"]
+    if not any("holds" in reporter for reporter in reporters):
+        return f" ({operator['label']})" if operator.get("label") else ""
+    found = shown_holders(reporters)
+    return f" ({found})" if found else ""
 
 
 def _count(value: int | None) -> str:

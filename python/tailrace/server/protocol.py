@@ -1,6 +1,7 @@
-"""The JSON of requests, version 1, with its limits; `answers` has the JSON of answers.
+"""The JSON of requests, versions 1 and 2, with its limits; `answers` has the JSON of answers.
 
-All times are microseconds since 1970-01-01 UTC, at most 2**53 - 1, which a JSON number holds exactly.
+All times are microseconds since 1970-01-01 UTC, from -(2**53 - 1) to 2**53 - 1, which a JSON number holds
+exactly. The least one stands for no low watermark; in version 1, which has no times before 1970, 0 does.
 """
 
 # Validators take whatever was sent.
@@ -14,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from tailrace.server.names import MAX_NAME, NAME_PATTERN, all_fit, encoded_host, is_text
 from tailrace.server.rules import COMPLETENESS, parse_completeness
+from tailrace.server.times import EARLIEST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +32,7 @@ MAX_LABEL = 100
 # Up to this many values pydantic checks itself; above it, one pass finds the first fault.
 _FEW = 1_000
 
-Time = Annotated[int, Field(ge=0, le=MAX_TIME)]
+Time = Annotated[int, Field(ge=EARLIEST, le=MAX_TIME)]
 Count = Annotated[int, Field(ge=0, le=MAX_TIME)]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME, pattern=NAME_PATTERN)]
 Kind = Literal["source", "operator", "sink"]
@@ -107,6 +109,12 @@ class OperatorReport(_Request):
         "same are refused; the place of one that lives no more goes to who reads all that it read. Left "
         "out: as the run has said before, or unknown, which is never the same.",
     )
+    logs: Name | None = Field(
+        None,
+        description="For a source: a name for its hosts' logs, of which other queries with the same name "
+        "here read other parts. A host of its roster counts as read if any of them has read it. Left out: "
+        "the logs are its own, and it waits for each host of its roster until it has read the host itself.",
+    )
     roster: Annotated[list[str], Field(max_length=MAX_HOSTS, fail_fast=True)] | None = Field(
         None, description="For a source: all its hosts, when new or changed; [] means the hosts seen so far."
     )
@@ -155,10 +163,10 @@ class OperatorReport(_Request):
         if len(sent) > most:
             raise ValueError(f"it names more than {most:,}")
         times = sent.values()
-        if set(map(type, times)) != {int} or min(times) < 0 or max(times) > MAX_TIME:
-            name = next(n for n, t in sent.items() if type(t) is not int or not 0 <= t <= MAX_TIME)
+        if set(map(type, times)) != {int} or min(times) < EARLIEST or max(times) > MAX_TIME:
+            name = next(n for n, t in sent.items() if type(t) is not int or not EARLIEST <= t <= MAX_TIME)
             raise ValueError(
-                f"of {str(name)[:MAX_NAME]!r} it isn't a time: a whole number from 0 to {MAX_TIME}"
+                f"of {str(name)[:MAX_NAME]!r} it isn't a time: a whole number from {EARLIEST} to {MAX_TIME}"
             )
         if set(map(type, sent)) != {str} or not is_text(sent):
             raise ValueError("it has a name that is no text")
@@ -193,12 +201,12 @@ class OperatorReport(_Request):
                 raise ValueError("the roster names a host twice")
         else:
             of_sources = (
-                *(self.completeness, self.roster, self.roster_version),
+                *(self.completeness, self.logs, self.roster, self.roster_version),
                 *(self.idle_after, self.input_low_watermark),
             )
             if self.progress or self.unread or any(value is not None for value in of_sources):
                 raise ValueError(
-                    "completeness, roster, idle_after, unread, progress and input_low_watermark are a "
+                    "completeness, logs, roster, idle_after, unread, progress and input_low_watermark are a "
                     "source's, not an operator's"
                 )
             if not self.upstreams:
@@ -215,6 +223,19 @@ class Report(_Request):
     client: Name = Field(description="The query; the same over all its starts.")
     run: Annotated[str, Field(max_length=MAX_NAME, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")] = Field(
         "", description="This start of the query. A new run takes over, and the former one is refused."
+    )
+    version: Literal[1, 2] = Field(
+        1,
+        description="Of the protocol. In version 1 there are no times before 1970, and 0 stands for none; in "
+        "version 2 the least time does.",
+    )
+    query: Name | None = Field(None, description="What the user calls the query, for people.")
+    batches: Count | None = Field(
+        None,
+        description="How many micro-batches the report includes. The first report of a run that includes "
+        "fewer than the run before has gone back: its checkpoint was restored from an older copy. The server "
+        "forgets what it has of the micro-batches that come again. Until a run has said this of an operator "
+        "of which a former run had, its answers have no low watermarks of it.",
     )
     leaving: bool = Field(False, description="The client ends; its data still counts.")
     operators: Annotated[list[OperatorReport], Field(max_length=MAX_OPERATORS, fail_fast=True)] = []

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tailrace.server.hosts import HostTable
-from tailrace.server.rules import NEVER
-from tailrace.server.times import SECOND
+from tailrace.server.times import NEVER, SECOND
 from tailrace.server.topology import latest
 
 if TYPE_CHECKING:
@@ -44,6 +43,7 @@ class Client:
         leaving: it has said that it ends.
         told: the global low watermark that it was told.
         took: clients whose place it has taken, for it reads what they had read.
+        query: what its user calls it; empty: nothing.
     """
 
     id: int
@@ -54,6 +54,7 @@ class Client:
     leaving: bool = False
     told: int | None = None
     took: set[str] = field(default_factory=set[str])
+    query: str = ""
 
     def is_live(self, moment: Moment) -> bool:
         """Whether it may still be at work."""
@@ -95,6 +96,7 @@ class Settings:
             are come from a database of format 2, and whose client hasn't reported since.
         reads: its inputs, or its output; None: unknown.
         label: what the operator does, in words; empty: the client has never said.
+        logs: the name of logs that several clients read parts of; empty: they are this client's own.
     """
 
     upstreams: tuple[str, ...] = ()
@@ -103,6 +105,7 @@ class Settings:
     key_groups: int | None = None
     reads: tuple[str, ...] | None = None
     label: str = ""
+    logs: str = ""
 
 
 @dataclass
@@ -118,6 +121,10 @@ class Reporter:
         overflowed: the hosts' `active` when it last told of more hosts than are kept; None: never.
         raised_tick: when hosts rose last, by this server's clock of durations; None: not since it started.
         warnings: texts on what the server has ignored in its last report.
+        batches: how many micro-batches it includes; None: its client doesn't say.
+        batches_before: the same before the last report.
+        begun: whether this run has said so. Before that, it may have gone back.
+        had: how many it had included when it went back; None: it has caught up, or never went back.
     """
 
     id: int
@@ -133,6 +140,10 @@ class Reporter:
     overflowed: int | None = None
     raised_tick: int | None = None
     warnings: tuple[str, ...] = ()
+    batches: int | None = None
+    batches_before: int | None = None
+    begun: bool = True
+    had: int | None = None
     _least: int | None = None
 
     def keeps_groups(self, key_groups: int | None) -> bool:

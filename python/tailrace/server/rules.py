@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tailrace.server.times import EARLIEST
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-NEVER = -1
-"""The progress of a host that was never seen: minus infinity, below all times, which are 0 or more."""
 
 # 18 digits: a share of hosts finer than any roster, and small enough to compute with exactly.
 COMPLETENESS = r"^(0\.\d{1,18}|1|1\.0{1,18})$"
@@ -63,4 +62,9 @@ def low_watermark(progress: NDArray[np.int64], completeness: Fraction) -> int | 
     # Logs with times in seconds have many equal ones, of which numpy's selection takes 20 times as long.
     if np.count_nonzero(progress == smallest) <= rank:
         smallest = int(np.partition(progress, rank)[rank])
-    return None if smallest == NEVER else smallest
+    return known(smallest)
+
+
+def known(time: int | None) -> int | None:
+    """A low watermark; None, minus infinity, where there is none yet."""
+    return None if time is None or time <= EARLIEST else time

@@ -6,18 +6,21 @@ versions are in the order of commits, and a server takes in what others have wri
 above the version that it has. Rows that are gone can't be asked for: `cleared` is the version in which rows
 below this one were deleted last, and who has an older one reads all that are there anew.
 
-Format 3 knows who has reported what, and format 4 what each operator does, in words; `migrate` makes the
-latest of those before. Indexes are no part of a format, nor is `store`: who opens a store adds what it lacks.
+Format 3 knows who has reported what, and format 4 what each operator does, in words. Format 5 has times
+before 1970, names of queries and of logs, and micro-batches. `migrate` makes the latest of those before.
+Indexes are no part of a format, nor is `store`: who opens a store adds what it lacks.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tailrace.server.times import EARLIEST, NEVER
+
 if TYPE_CHECKING:
     from tailrace.server.database import Database
 
-FORMAT = 4
+FORMAT = 5
 OLDEST = 2
 """The oldest format that `migrate` makes the current one of."""
 
@@ -42,6 +45,7 @@ TABLES = (
         leaving SMALLINT NOT NULL,
         told BIGINT,
         took TEXT NOT NULL DEFAULT '[]', -- a JSON array: clients whose place it has taken
+        query TEXT NOT NULL DEFAULT '', -- what its user calls it
         UNIQUE (app_id, name)
     )""",
     """CREATE TABLE IF NOT EXISTS former_run (
@@ -92,12 +96,16 @@ TABLES = (
         overflowed BIGINT,
         warnings TEXT NOT NULL, -- a JSON array
         label TEXT NOT NULL DEFAULT '', -- empty: its client has never said
+        logs TEXT NOT NULL DEFAULT '', -- empty: they are its own
+        batches BIGINT, -- micro-batches that it includes; NULL: its client doesn't say
+        begun SMALLINT NOT NULL DEFAULT 1, -- whether this run has said so
+        had BIGINT, -- how many it had included when it went back; NULL: it hasn't, or has caught up
         UNIQUE (operator_id, client_id)
     )""",
     """CREATE TABLE IF NOT EXISTS host (
         reporter_id BIGINT NOT NULL,
         name TEXT NOT NULL,
-        progress BIGINT NOT NULL, -- -1: never seen
+        progress BIGINT NOT NULL, -- times.NEVER: never seen
         rostered SMALLINT NOT NULL,
         version BIGINT NOT NULL,
         risen BIGINT NOT NULL, -- reporter.active when it rose last; -1: of format 2
@@ -106,7 +114,7 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS key_group (
         reporter_id BIGINT NOT NULL,
         name TEXT NOT NULL,
-        low_watermark BIGINT NOT NULL,
+        low_watermark BIGINT NOT NULL, -- times.EARLIEST: none
         version BIGINT NOT NULL,
         PRIMARY KEY (reporter_id, name)
     ){clustered}""",
@@ -173,8 +181,33 @@ _STEPS_OF_2 = (
     ),
 )
 
-# A server of format 3 that still runs writes rows without it.
-_STEPS_OF_3 = ("ALTER TABLE reporter ADD COLUMN label TEXT NOT NULL DEFAULT ''",)
+# Steps from each format to the next one. A server of an earlier format that still runs writes rows without
+# the new columns.
+_STEPS = {
+    3: ("ALTER TABLE reporter ADD COLUMN label TEXT NOT NULL DEFAULT ''",),
+    4: (
+        "ALTER TABLE client ADD COLUMN query TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE reporter ADD COLUMN logs TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE reporter ADD COLUMN batches BIGINT",
+        "ALTER TABLE reporter ADD COLUMN begun SMALLINT NOT NULL DEFAULT 1",
+        "ALTER TABLE reporter ADD COLUMN had BIGINT",
+    ),
+}
+
+# Up to format 4 times were 0 or more: 0 stood for none, and -1 for a host that was never seen.
+_SIGNED = (
+    f"UPDATE host SET progress = {NEVER} WHERE progress = -1",
+    f"UPDATE host SET progress = {EARLIEST} WHERE progress = 0",
+    f"UPDATE key_group SET low_watermark = {EARLIEST} WHERE low_watermark = 0",
+    "DELETE FROM history WHERE low_watermark = 0",
+    *(
+        f"UPDATE {table} SET {column} = NULL WHERE {column} = 0"
+        for table, column in (
+            *(("app", "told"), ("client", "told"), ("reporter", "stamps")),
+            *((table, told) for table in ("operator", "reporter") for told in ("told_input", "told_output")),
+        )
+    ),
+)
 
 
 def migrate(database: Database, found: int) -> None:
@@ -187,10 +220,12 @@ def migrate(database: Database, found: int) -> None:
     if found == OLDEST:
         _migrate_operators(database)
     else:
-        for step in _STEPS_OF_3:
+        for step in (step for before in range(found, FORMAT) for step in _STEPS[before]):
             database.run(step)
     for table in TABLES:
         database.run(table.format(**database.dialect))
+    for step in _SIGNED:
+        database.run(step)
     database.run("UPDATE format SET version = ?", FORMAT)
 
 

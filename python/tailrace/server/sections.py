@@ -10,12 +10,13 @@ from tailrace.server.api import known_app
 from tailrace.server.charts import MAX_SERIES, lag_chart, topology
 from tailrace.server.choice import HOSTS
 from tailrace.server.ledger import HISTORY_KEPT
-from tailrace.server.times import shown_lag
+from tailrace.server.reporters import shown_holders, shown_reads
+from tailrace.server.times import NEVER, shown_lag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tailrace.server.answers import AppState
+    from tailrace.server.answers import AppState, HostState, OperatorState
     from tailrace.server.choice import Choice
     from tailrace.server.ledger import Ledger
 
@@ -37,7 +38,10 @@ def shown(ledger: Ledger, name: str) -> dict[str, Any]:
     now = ledger.clock()
     state = views.app_state(app, ledger.now(), ledger.limits)
     # Only the history of the operators that the chart shows is read: the slowest.
-    slowest = sorted(state.topology, key=lambda o: (o.output_low_watermark or 0, o.operator))
+    slowest = sorted(
+        state.topology,
+        key=lambda o: (NEVER if o.output_low_watermark is None else o.output_low_watermark, o.operator),
+    )
     charted = ["", *(o.operator for o in slowest[:MAX_SERIES])]
     waits = hostpages.host_page(app, hostpages.Asked(state="holds", limit=_WAITS), now, ledger.limits)
     reporters = [(operator, reporter) for operator in state.topology for reporter in operator.reporters]
@@ -46,7 +50,9 @@ def shown(ledger: Ledger, name: str) -> dict[str, Any]:
         "labels": {o.operator: o.label for o in state.topology if o.label},
         "drawing": topology(state.topology),
         "chart": lag_chart(views.history(ledger.records.recent(app, now - HISTORY_KEPT, charted))),
-        "waits": [host.host for host in waits.hosts],
+        "waits": [_host(host, state) for host in waits.hosts],
+        "holders": {o.operator: _held_by(o) for o in state.topology},
+        "shown_reads": [shown_reads(reporter.model_dump()) for _, reporter in reporters[:_REPORTERS]],
         "others": waits.total - len(waits.hosts),
         "warnings": [*_warnings(state)][:_WARNINGS],
         "reporters": reporters[:_REPORTERS],
@@ -74,6 +80,23 @@ def shown_hosts(ledger: Ledger, choice: Choice) -> dict[str, Any]:
     return {"hosts": hosts, "choice": choice, "pages": pages}
 
 
+def _host(host: HostState, state: AppState) -> str:
+    of = next(len(o.reporters) for o in state.topology if o.operator == host.operator)
+    return f"{host.host} of {' and '.join(host.queries)}" if of > 1 else host.host
+
+
+def _held_by(operator: OperatorState) -> str:
+    """The queries that hold an operator, where it doesn't go without saying who they are."""
+    if len(operator.reporters) > 1:
+        return shown_holders([reporter.model_dump() for reporter in operator.reporters])
+    return next((reporter.query for reporter in operator.reporters if reporter.query), "")
+
+
+def _by_output(operator: OperatorState) -> tuple[int, str]:
+    output = operator.output_low_watermark
+    return NEVER if output is None else output, operator.operator
+
+
 def _warnings(state: AppState) -> Iterator[tuple[str, str]]:
     """Operators whose queries are gone, or were told that something wasn't taken."""
     for operator in state.topology:
@@ -81,6 +104,7 @@ def _warnings(state: AppState) -> Iterator[tuple[str, str]]:
             if not reporter.live:
                 gone = "has ended" if reporter.leaving else "isn't heard of"
                 ago = shown_lag(state.at - reporter.heard_at)
-                yield operator.operator, f"{reporter.client} {gone} ({ago} ago), and its data still counts"
+                named = f"{reporter.query} ({reporter.client})" if reporter.query else reporter.client
+                yield operator.operator, f"{named} {gone} ({ago} ago), and its data still counts"
             for text in reporter.warnings:
                 yield operator.operator, text

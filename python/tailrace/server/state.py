@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from tailrace.server.hosts import HostUnion
 from tailrace.server.names import InputIndex
 from tailrace.server.reporter import Client, RefusedError, Reporter
-from tailrace.server.rules import parse_completeness
+from tailrace.server.rules import known, parse_completeness
 from tailrace.server.topology import LowWatermarks, Node, latest, low_watermarks, read_through, sort
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tailrace.server.names import Inputs
 
 DAY = 86_400_000_000
+_APART = 5
 
 
 @dataclass(frozen=True)
@@ -135,10 +136,30 @@ class Operator:
     def hosts(self) -> Counted:
         """All hosts of a source, of all reporters put together."""
         if self._counted is None:
-            tables = [reporter.hosts for reporter in self.reporters.values()]
-            one = len(tables) == 1
-            self._counted = tables[0].counted() if one else self._union.counted(tables, self.excluded)
+            reporters = self.reporters.values()
+            tables = [reporter.hosts for reporter in reporters]
+            if len(tables) == 1:
+                self._counted = tables[0].counted()
+            else:
+                logs = [reporter.settings.logs for reporter in reporters]
+                self._counted = self._union.counted(tables, self.excluded, logs)
         return self._counted
+
+    def apart(self) -> dict[str, tuple[list[str], int]]:
+        """Hosts that are waited for because a client's own logs lack them, although others have read them.
+
+        Returns:
+            By client, the first of these hosts and how many there are.
+        """
+        self.hosts()
+        if len(self.reporters) == 1:
+            return {}
+        found: dict[str, tuple[list[str], int]] = {}
+        for (client, reporter), places in zip(self.reporters.items(), self._union.apart, strict=True):
+            if len(places):
+                names = reporter.hosts.names
+                found[client] = [names[i] for i in places[:_APART].tolist()], len(places)
+        return found
 
     def node(self, forget_after: int) -> Node:
         """The operator as the rules see it.
@@ -163,7 +184,7 @@ class Operator:
         if any(reporter.holds_all(forget_after) for reporter in self.reporters.values()):
             return [None]
         if not self.is_source:
-            return [r.least_group() for r in self.reporters.values() if r.groups]
+            return [known(r.least_group()) for r in self.reporters.values() if r.groups]
         hosts = self.hosts()
         if (has_input or self.upstreams) and not hosts.has_roster and not hosts.counting():
             return []  # it starts from stamps alone

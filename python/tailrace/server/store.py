@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.server.hosts import INHERITED
 from tailrace.server.loading import refresh
+from tailrace.server.times import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -117,10 +118,10 @@ class Store:
     def put_client(self, app: App, client: Client) -> None:
         """See Journal."""
         self._database.run(
-            """UPDATE client SET version = ?, run = ?, heard_at = ?, leaving = ?, told = ?, took = ?
-            WHERE id = ?""",
+            """UPDATE client SET version = ?, run = ?, heard_at = ?, leaving = ?, told = ?, took = ?,
+            query = ? WHERE id = ?""",
             *(app.version, client.run, client.heard_at, int(client.leaving), client.told),
-            *(json.dumps(sorted(client.took)), client.id),
+            *(json.dumps(sorted(client.took)), client.query, client.id),
         )
 
     def add_operator(self, app: App, operator: Operator) -> None:
@@ -182,13 +183,20 @@ class Store:
             """UPDATE reporter SET version = ?, upstreams = ?, completeness = ?, idle_after = ?,
             key_groups = ?, reads = ?, reported_at = ?, stamps = ?, told_input = ?, told_output = ?,
             roster_stated = ?, roster_version = ?, roster_wanted = ?, has_roster = ?, active = ?,
-            overflowed = ?, warnings = ?, label = ?
+            overflowed = ?, warnings = ?, label = ?, logs = ?, batches = ?, begun = ?, had = ?
             WHERE id = ?""",
             *(app.version, json.dumps(settings.upstreams), settings.completeness, settings.idle_after),
             *(settings.key_groups, reads, reporter.reported_at, reporter.stamps),
             *(reporter.told_input, reporter.told_output, int(roster.stated), roster.version, roster.wanted),
             *(int(hosts.has_roster), hosts.active, reporter.overflowed, json.dumps(reporter.warnings)),
-            *(settings.label, reporter.id),
+            *(
+                settings.label,
+                settings.logs,
+                reporter.batches,
+                int(reporter.begun),
+                reporter.had,
+                reporter.id,
+            ),
         )
 
     def drop_reporter(self, app: App, reporter: Reporter) -> None:
@@ -209,7 +217,7 @@ class Store:
             "UPDATE host SET rostered = 0, version = ? WHERE reporter_id = ? AND rostered = 1",
             *(app.version, reporter.id),
         )
-        given = self._database.keyed(dict.fromkeys(names, -1))
+        given = self._database.keyed(dict.fromkeys(names, NEVER))
         self._database.run(self._put_roster, reporter.id, app.version, reporter.hosts.active, *given)
 
     def forget_hosts(self, app: App, reporter: Reporter, names: Collection[str]) -> None:

@@ -7,6 +7,13 @@ import time
 from dataclasses import dataclass
 
 SECOND = 1_000_000
+
+EARLIEST = -(2**53 - 1)
+"""The least time that JSON holds exactly, in 1684. It stands for no low watermark."""
+
+NEVER = EARLIEST - 1
+"""The progress of a host that was never seen: minus infinity, below all times."""
+
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MINUTE = 60 * SECOND
 _HOUR = 60 * _MINUTE

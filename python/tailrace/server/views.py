@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tailrace.server import answers
 from tailrace.server.protocol import MissingHost
-from tailrace.server.rules import allowed
+from tailrace.server.rules import allowed, known
+from tailrace.server.times import EARLIEST
 from tailrace.server.topology import held_by
 
 _Point = TypeVar("_Point")
 _REPORTERS = 100
+_LABELS = 3
 MAX_POINTS = 400
 """Points of a line on the screen."""
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 def app_state(app: App, moment: Moment, limits: Limits) -> answers.AppState:
     """An application with its operators, in the order in which they came."""
     low = app.remembered(limits)
-    application = _told(low.application)
+    application = low.application
     present, upstreams = app.present(), app.upstreams()
     holders = held_by(upstreams, low)
     gone = {
@@ -46,7 +48,10 @@ def app_state(app: App, moment: Moment, limits: Limits) -> answers.AppState:
         lag=_lag(application, moment.at),
         held_by=holders,
         held_by_clients=list(gone),
-        topology=[_operator_state(o, upstreams[name], low, moment) for name, o in present.items()],
+        topology=[
+            _operator_state(o, upstreams[name], low, moment, limits.forget_hosts_after)
+            for name, o in present.items()
+        ],
     )
 
 
@@ -55,7 +60,7 @@ def app_summary(app: App, limits: Limits) -> answers.AppSummary:
     return answers.AppSummary(
         app=app.name,
         operators=len(app.present()),
-        global_low_watermark=_told(app.remembered(limits).application),
+        global_low_watermark=app.remembered(limits).application,
         reported_at=app.reported_at,
     )
 
@@ -106,28 +111,32 @@ def override_page(rows: Sequence[Row]) -> answers.OverridePage:
 
 
 def _operator_state(
-    operator: Operator, upstreams: Sequence[str], low: LowWatermarks, moment: Moment
+    operator: Operator, upstreams: Sequence[str], low: LowWatermarks, moment: Moment, forget_after: int
 ) -> answers.OperatorState:
-    output = _told(low.outputs[operator.name])
+    output = low.outputs[operator.name]
     hosts = operator.hosts() if operator.is_source else None
     counting = None if hosts is None else hosts.counting()
     slowest, fastest = (None, None) if hosts is None else hosts.extent()
     reporters = sorted(operator.reporters.values(), key=lambda reporter: -reporter.reported_at)
+    holding = _holding(operator, output, forget_after)
     return answers.OperatorState(
         operator=operator.name,
         kind=operator.kind,
-        label=next((r.settings.label for r in reporters if r.settings.label), None),
+        label=_label(reporters),
         client=reporters[0].client.name if reporters else "",
-        reporters=[_reporter_state(operator, reporter, moment) for reporter in reporters[:_REPORTERS]],
+        reporters=[
+            _reporter_state(operator, reporter, reporter.client.name in holding, moment)
+            for reporter in reporters[:_REPORTERS]
+        ],
         advanced_to=operator.advanced_to,
         upstreams=list(upstreams),
         reported_at=operator.reported_at,
-        input_low_watermark=_told(low.inputs[operator.name]),
+        input_low_watermark=low.inputs[operator.name],
         output_low_watermark=output,
         lag=_lag(output, moment.at),
         completeness=None if hosts is None else operator.completeness_text(),
         hosts=counting,
-        hosts_behind=None if hosts is None else hosts.behind(0 if output is None else output),
+        hosts_behind=None if hosts is None else hosts.behind(EARLIEST if output is None else output),
         hosts_allowed=None if counting is None else allowed(counting, operator.completeness()),
         hosts_excluded=None if hosts is None else len(hosts.excluded()),
         hosts_idle=None if hosts is None else len(hosts.idle()),
@@ -138,24 +147,57 @@ def _operator_state(
     )
 
 
-def _reporter_state(operator: Operator, reporter: Reporter, moment: Moment) -> answers.ReporterState:
-    client = reporter.client
+def _label(reporters: Sequence[Reporter]) -> str | None:
+    """What an operator does in all queries that report it, whoever has reported last."""
+    labels = sorted({reporter.settings.label for reporter in reporters if reporter.settings.label})
+    if not labels:
+        return None
+    more = f" and {len(labels) - _LABELS:,} others" if len(labels) > _LABELS else ""
+    return "; ".join(labels[:_LABELS]) + more
+
+
+def _holding(operator: Operator, output: int | None, forget_after: int) -> set[str]:
+    """The clients for which an operator's output low watermark waits, rather than for what is upstream."""
+    found: set[str] = set()
+    apart = operator.apart() if operator.is_source else {}
+    for name, reporter in operator.reporters.items():
+        if operator.is_source:
+            hosts = reporter.hosts.counted()
+            slowest, _ = hosts.extent()
+            lacks = bool(hosts.counting()) and slowest is None and output is None
+            own = None if slowest is None else hosts.low_watermark(operator.completeness())
+            is_least = lacks or (own is not None and output is not None and own <= output)
+        else:
+            least = known(reporter.least_group())
+            is_least = bool(reporter.groups) and (least is None or (output is not None and least <= output))
+        if is_least or name in apart or reporter.holds_all(forget_after):
+            found.add(name)
+    return found
+
+
+def _reporter_state(
+    operator: Operator, reporter: Reporter, holds: bool, moment: Moment
+) -> answers.ReporterState:
+    client, settings = reporter.client, reporter.settings
     return answers.ReporterState(
         client=client.name,
+        query=client.query or None,
         run=client.run,
+        label=settings.label or None,
+        reads=None if settings.reads is None else list(settings.reads[: answers.MAX_READS_NAMED]),
+        reads_count=None if settings.reads is None else len(settings.reads),
+        logs=settings.logs or None,
+        batches=reporter.batches,
+        gone_back_from=reporter.had,
+        holds=holds,
         live=client.is_live(moment),
         leaving=client.leaving,
         heard_at=client.heard_at,
         reported_at=reporter.reported_at,
-        output_low_watermark=_told(reporter.told_output),
+        output_low_watermark=reporter.told_output,
         hosts=len(reporter.hosts) if operator.is_source else None,
         warnings=list(reporter.warnings),
     )
-
-
-def _told(low: int | None) -> int | None:
-    """A low watermark; none for 0, by which reporters say that they have none yet."""
-    return low or None
 
 
 def _lag(time: int | None, now: int) -> int | None:

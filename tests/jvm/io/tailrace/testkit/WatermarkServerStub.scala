@@ -43,6 +43,12 @@ final class WatermarkServerStub extends AutoCloseable {
   /** Refuses reports with labels, as earlier releases do. */
   @volatile var refusesLabels = false
 
+  /** Fields of a report or an operator that it refuses, one a time, as earlier releases do. */
+  @volatile var unknownFields: Seq[String] = Nil
+
+  /** How many micro-batches of the source it had been told of; none as in earlier releases. */
+  @volatile var batches: Option[Long] = None
+
   /** Refuses each report with this code. */
   @volatile var conflict: Option[String] = None
   @volatile var warnings: Seq[String] = Nil
@@ -90,6 +96,7 @@ final class WatermarkServerStub extends AutoCloseable {
       else if (exchange.getRequestURI.getPath != "/v1/apps/my app/reports") 404
       else if (authorized && conflict.isDefined) 409
       else if (authorized && refusesLabels && labels(body).nonEmpty) 422
+      else if (authorized && unknown(body).nonEmpty) 422
       else if (authorized && untilFailure.getAndDecrement() == 0) 503
       else if (authorized) status
       else 401
@@ -100,6 +107,7 @@ final class WatermarkServerStub extends AutoCloseable {
     val root = json.createObjectNode()
     val answered = root.putObject("operators").putObject(operator).putNull("input_low_watermark")
     low.fold(answered.putNull("output_low_watermark"))(answered.put("output_low_watermark", _))
+    batches.foreach(answered.put("batches", _))
     hasRoster ||= body.at("/operators/0").has("roster")
     root.put("need_roster", needRoster || (needsUntilTold && !hasRoster))
     val idle = root.putObject("idle_hosts").putArray(operator)
@@ -113,6 +121,8 @@ final class WatermarkServerStub extends AutoCloseable {
       if (code == 409 && refusal.isDefined) json.writeValueAsBytes(refusal.get)
       else if (code == 200) json.writeValueAsBytes(root)
       else if (code == 422 && refusesLabels) """{"detail":"Value error, 'label' is no field"}""".getBytes
+      else if (code == 422 && unknown(body).nonEmpty)
+        s"""{"detail":"Value error, '${unknown(body).get}' is no field"}""".getBytes
       else "the reason".getBytes
     exchange.sendResponseHeaders(code, if (isLook) -1 else bytes.length.toLong)
     if (isLook) exchange.close()
@@ -124,6 +134,9 @@ final class WatermarkServerStub extends AutoCloseable {
       exchange.close()
     }
   }
+
+  private def unknown(body: JsonNode): Option[String] =
+    unknownFields.find(field => body.has(field) || body.at("/operators/0").has(field))
 
   override def close(): Unit = server.stop(0)
 

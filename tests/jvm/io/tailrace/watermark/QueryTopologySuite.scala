@@ -78,7 +78,7 @@ final class QueryTopologySuite extends SparkSuite {
       val both = Seq(early ++ logged("b" -> 20, "a" -> 20), logged("a" -> 20, "b" -> 20))
       assert(stream.add(both: _*) == Nil)
       // No low watermark yet: an operator without rows has no time of its own.
-      assert(lows(operator(server, join)).forall(_ == 0))
+      assert(lows(operator(server, join)).forall(_ == ServerConnection.Earliest))
       server.low = Some(micros(3))
       stream.add(logged("a" -> 21), logged("a" -> 21))
       assert(lows(operator(server, join)).head == micros(1))

@@ -97,18 +97,69 @@ final class ServerClientSuite extends AnyFunSuite with ServerClients {
   }
 
   test(
-    "names that no server takes are encoded; times before 1970 and after 2255 become the nearest such time"
+    "names that no server takes are encoded; times before 1684 and after 2255 become the nearest such time"
   ) {
     withServer { server =>
       val long = "h" * 201
-      val hosts = table("" -> 1, "a\nb" -> 2, "50%" -> 3, long -> 4, "old" -> -5, "odd" -> Long.MaxValue)
+      val names = Seq("" -> 1L, "a\nb" -> 2L, "50%" -> 3L, long -> 4L)
+      val times = Seq("old" -> -5L, "odd" -> Long.MaxValue, "oldest" -> (Long.MinValue + 1))
+      val hosts = table(names ++ times: _*)
       client(server, roster = Some(Seq("", "c\u0000"))).report(hosts, Array())
       val told = server.progress(server.reports.head)
       assert(told.keySet.forall(name => name.length <= 200 && name.nonEmpty && !name.exists(_.isControl)))
-      assert(Seq("%", "a%0Ab", "50%25", "old", "odd").map(told) == Seq(1, 2, 3, 0, (1L << 53) - 1))
+      assert(Seq("%", "a%0Ab", "50%25", "old", "odd").map(told) == Seq(1, 2, 3, -5, (1L << 53) - 1))
+      assert(told("oldest") == -((1L << 53) - 1))
       assert(told.keySet.exists(name => name.startsWith("h" * 183 + "~") && name.length == 200))
       val roster = server.reports.head.at("/operators/0/roster").elements.asScala.map(_.asText).toSeq
       assert(roster == Seq("%", "c%00"))
+    }
+  }
+
+  test("a server of an earlier release gets the fields that it knows, and no time before 1970") {
+    withServer { server =>
+      server.unknownFields = Seq("version", "batches", "logs")
+      server.low = Some(1)
+      val told = client(server, logs = Some("web"))
+      assert(told.report(table("a" -> 10), Array(0), batches = Some(3)).contains(1))
+      assert(server.refused == 3 && server.progress(server.reports.last) == Map("a" -> 10L))
+      val waiting =
+        OperatorReport("join", "operator", "j", Seq("clicks"), Map("0" -> SparkWatermark.Never), 1)
+      assert(told.report(table("a" -> 10), Array(0), operators = Seq(waiting)).contains(1))
+      assert(server.reports.last.at("/operators/1/low_watermarks/0").asLong == 0, "which stood for none")
+      val warnings = Warnings.of(classOf[ServerConnection].getName) {
+        assert(told.report(table("a" -> -10), Array(0)).isEmpty)
+      }
+      assert(warnings.size == 1 && warnings.head.contains("the host 'a' is before 1970"), warnings)
+      assert(server.reports.size == 2)
+    }
+  }
+
+  test("a report has the version, the query's micro-batches and the name of its logs") {
+    withServer { server =>
+      client(server, logs = Some("web\n")).report(table("a" -> -10), Array(0), batches = Some(3)): Unit
+      val report = server.reports.last
+      assert(report.path("version").asInt == 2 && report.path("batches").asLong == 3)
+      assert(report.path("query").asText == "hourly")
+      assert(report.at("/operators/0/logs").asText == "web%0A")
+    }
+  }
+
+  test("a server whose database was restored from an older copy is told of all hosts again") {
+    withServer { server =>
+      server.low = Some(1)
+      val told = client(server, roster = Some(Seq("a", "b")))
+      val hosts = table("a" -> 10, "b" -> 20)
+      def report(batches: Long) = told.report(hosts, Array(1), batches = Some(batches))
+      assert(report(7).contains(1))
+      server.batches = Some(7)
+      assert(report(8).contains(1))
+      assert(server.progress(server.reports.last) == Map("b" -> 20L))
+      server.batches = Some(5)
+      val warnings = Warnings.of(classOf[ServerClient].getName)(assert(report(9).contains(1)))
+      assert(warnings.size == 1 && warnings.head.startsWith("TAILRACE_WATERMARK_SERVER_FORGOT: "), warnings)
+      assert(warnings.head.contains("knows 5 micro-batches") && warnings.head.contains("acknowledged 8"))
+      assert(server.progress(server.reports.last) == Map("a" -> 10L, "b" -> 20L))
+      assert(server.reports.last.at("/operators/0").has("roster") && server.reports.size == 4)
     }
   }
 

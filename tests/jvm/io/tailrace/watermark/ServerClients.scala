@@ -17,7 +17,8 @@ trait ServerClients {
       token: Option[String] = None,
       roster: Option[Seq[String]] = None,
       idleAfterMs: Option[Long] = None,
-      labels: Map[String, String] = Map.empty
+      labels: Map[String, String] = Map.empty,
+      logs: Option[String] = None
   ): ServerClient = {
     val settings = ProgressSettings(
       "watermark",
@@ -27,9 +28,10 @@ trait ServerClients {
       idleAfterMs,
       None,
       Policy.Clamp,
-      Some(ServerSettings(Seq(server.url), "my app", "clicks", token))
+      Some(ServerSettings(Seq(server.url), "my app", "clicks", token, logs))
     )
-    val reporter = new Reporter(settings.server.get, "query-1", "run-1", () => true, labels)
+    val reporter =
+      new Reporter(settings.server.get, "query-1", "run-1", () => true, labels, query = Some("hourly"))
     new ServerClient(
       settings.server.get,
       settings,

@@ -40,9 +40,10 @@ final class WatermarkArgumentsSuite extends HostsWatermarkSuite {
     assert(
       condition(served("http://127.0.0.1:7171").copy(app = None)) == "TAILRACE_OPTION_NEEDS"
     )
-    Seq(whole.copy(app = Some("clicks")), whole.copy(token = Some("secret"))).foreach { options =>
-      assert(condition(options) == "TAILRACE_OPTION_NEEDS", options)
-    }
+    Seq(whole.copy(app = Some("clicks")), whole.copy(token = Some("secret")), whole.copy(logs = Some("web")))
+      .foreach { options =>
+        assert(condition(options) == "TAILRACE_OPTION_NEEDS", options)
+      }
     Seq("mark", "fail").foreach { action =>
       assert(condition(whole.copy(onFuture = action)) == "TAILRACE_OPTION_NEEDS", action)
     }

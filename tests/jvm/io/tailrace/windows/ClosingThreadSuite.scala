@@ -40,7 +40,7 @@ final class ClosingThreadSuite extends AnyFunSuite with TempDirectory {
       val reporter = new Reporter(at, "query-1", "run-1", () => runs)
       val closer = new WindowCloser(folder, settings, () => Some(reporter))
       folder.begin("query-1", 0)
-      closer.begin()
+      closer.begin(0)
       val isActive = () => {
         rounds.incrementAndGet()
         runs
@@ -52,10 +52,10 @@ final class ClosingThreadSuite extends AnyFunSuite with TempDirectory {
       val told = rounds.get
       eventually(patient, often)(assert(rounds.get > told + 20))
       assert(server.refused == 1)
-      val error = intercept[TailraceStateException](closer.begin())
+      val error = intercept[TailraceStateException](closer.begin(0))
       assert(error.getCondition == "TAILRACE_WATERMARK_RUN_REPLACED" && server.refused == 2)
       server.conflict = None
-      closer.begin()
+      closer.begin(0)
       val before = server.reports.size
       eventually(patient, often)(assert(server.reports.size > before + 3))
     } finally {

@@ -159,6 +159,7 @@ object PythonApi
       app = chosen.get("app"),
       operator = chosen("operator"),
       token = chosen.get("token"),
+      logs = chosen.get("logs"),
       name = chosen("name")
     )
 

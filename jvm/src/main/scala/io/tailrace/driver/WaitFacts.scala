@@ -28,6 +28,7 @@ final case class StreamFacts(name: String, time: Option[Long])
   * @param unseen  names of those of which no row has come, at most a few, and how many there are
   * @param slowest those that are furthest behind of which rows have come, at most a few, the slowest first
   * @param server  whether a watermark server decides; none: unknown
+  * @param said    the server's warnings in its last answer
   */
 final case class SourceFacts(
     name: String,
@@ -35,7 +36,8 @@ final case class SourceFacts(
     hosts: Int,
     unseen: (Seq[String], Int),
     slowest: Seq[(String, Long)],
-    server: Option[Boolean] = None
+    server: Option[Boolean] = None,
+    said: Seq[String] = Nil
 )
 
 /** What is known of the rows that wait in a join. */

@@ -82,7 +82,8 @@ object WatermarkText {
         }
       }
       .flatten
-    Seq((Some(head) ++ missing ++ holder ++ lagging ++ decided ++ past).mkString("; ") + ".")
+    val sentence = (Some(head) ++ missing ++ holder ++ lagging ++ decided ++ past).mkString("; ")
+    s"$sentence." +: said.map(text => s"The watermark server says: $text.")
   }
 
   private def some(names: Seq[String], all: Int): String =

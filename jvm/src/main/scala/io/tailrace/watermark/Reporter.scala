@@ -28,6 +28,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
   * @param isActive whether the query runs
   * @param labels   what operators do, by their names, where the user has said so
   * @param restMs   a heartbeat is sent after so long without a report
+  * @param query    what its user calls the query, if anything
   */
 final class Reporter private[tailrace] (
     server: ServerSettings,
@@ -35,7 +36,8 @@ final class Reporter private[tailrace] (
     run: String,
     isActive: () => Boolean,
     labels: Map[String, String] = Map.empty,
-    restMs: Long = Reporter.RestMs
+    restMs: Long = Reporter.RestMs,
+    query: Option[String] = None
 ) extends Logging {
   import Reporter._
 
@@ -48,8 +50,14 @@ final class Reporter private[tailrace] (
   private[watermark] def newConnection(of: ServerSettings): ServerConnection =
     new ServerConnection(of, servers)
 
-  private[watermark] def newBody(): ObjectNode =
-    ServerConnection.newBody().put("client", client).put("run", run)
+  /** @param batches how many micro-batches of the query it includes, if that is known */
+  private[watermark] def newBody(batches: Option[Long] = None): ObjectNode = {
+    val body = ServerConnection.newBody().put("client", client).put("run", run)
+    body.put(ServerConnection.Version, ServerConnection.VersionNumber)
+    query.filter(_.nonEmpty).foreach(name => body.put(ServerConnection.Query, WireName.encode(name)))
+    batches.foreach(body.put(ServerConnection.Batches, _))
+    body
+  }
 
   /** Says what an operator of a report does: as the user has said, or else in words from the plan. */
   private[watermark] def putLabel(operator: ObjectNode, words: String): Unit =
@@ -126,7 +134,8 @@ object Reporter {
     reporters.of(session, runId, s"${server.places.toSeq.sorted.mkString(",")} ${server.app}") {
       val isActive = () => StreamingRun.activeIds(session).contains(runId)
       val labels = TailraceConf.WatermarkLabels.read(session.conf.getOption)
-      Reporter.remember(new Reporter(server, queryId, runId, isActive, labels)).start()
+      val query = StreamingRun.name(session, runId)
+      Reporter.remember(new Reporter(server, queryId, runId, isActive, labels, query = query)).start()
     }
 
   /** The server takes a reporter for dead after a minute. */

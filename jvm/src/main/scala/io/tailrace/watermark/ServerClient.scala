@@ -38,12 +38,20 @@ private[watermark] final class ServerClient(
     words: () => Seq[String]
 ) extends Logging {
   import ServerClient._
-  import ServerConnection.{nearest, time}
+  import ServerConnection.{Batches, Logs, nearest, time}
   private val connection = reporter.newConnection(server)
 
   private val pending = new BitSet
   private var everything = true
   private var rosterNeeded = true
+
+  // How many micro-batches the server has acknowledged in this run.
+  private var batchesThere = Option.empty[Long]
+  private var hasForgotten = false
+
+  /** The warnings of the last answer. */
+  def warnings: Seq[String] = said
+  @volatile private var said = Seq.empty[String]
 
   @volatile private var acknowledged = false
 
@@ -65,6 +73,7 @@ private[watermark] final class ServerClient(
     *                  reads logs
     * @param operators the query's other operators
     * @param hasUnread whether the source has rows that this run has not read yet
+    * @param batches   the number of micro-batches that the table includes
     * @return the source's low watermark, in microseconds; none while the server is away or doesn't know it
     */
   def report(
@@ -72,18 +81,26 @@ private[watermark] final class ServerClient(
       moved: Array[Int],
       input: Option[Long] = None,
       operators: Seq[OperatorReport] = Nil,
-      hasUnread: Boolean = false
+      hasUnread: Boolean = false,
+      batches: Option[Long] = None
   ): Option[Long] = {
     moved.foreach(pending.set)
     // An earlier run may have ended before it reported.
     if (everything) pending.set(0, table.size)
     everything = false
-    def send() = exchange(table)(body(table, _, _, input, operators, hasUnread))
+    def send() = exchange(table, batches)(body(table, _, _, input, operators, hasUnread, batches))
     def meanwhile = s"The watermark '${settings.name}' stays where it is; the query goes on, and tells the " +
       s"server of ${pending.cardinality} hosts when it is back"
     val answer = connection.attempt(meanwhile) {
       // The server can't wait for hosts that it doesn't know: its answer counts when it has all of them.
       var low = send()
+      if (hasForgotten) {
+        hasForgotten = false
+        batchesThere = None
+        pending.set(0, table.size)
+        everything = false
+        low = send()
+      }
       while (!pending.isEmpty && !everything) low = send()
       acknowledged ||= pending.isEmpty
       low
@@ -102,7 +119,9 @@ private[watermark] final class ServerClient(
   }
 
   /** @param body makes the request, of hosts and whether it has the roster */
-  private def exchange(table: HostTable)(body: (Array[Int], Boolean) => ObjectNode): Option[Long] = {
+  private def exchange(table: HostTable, batches: Option[Long])(
+      body: (Array[Int], Boolean) => ObjectNode
+  ): Option[Long] = {
     val sending = next(table)
     val isLast = sending.length == pending.cardinality
     // If the server restarts now, it may have lost the hosts that it has received.
@@ -116,9 +135,28 @@ private[watermark] final class ServerClient(
       everything = rosterNeeded
     }
     learnIdle(answer.path("idle_hosts").path(server.operator))
+    said = answer.path("warnings").elements.asScala.map(_.asText).toSeq
     globalLow = time(answer.path("global_low_watermark"))
-    time(answer.path("operators").path(server.operator).path("output_low_watermark"))
+    val own = answer.path("operators").path(server.operator)
+    learnForgotten(time(own.path(Batches)))
+    batchesThere = batches.orElse(batchesThere)
+    time(own.path("output_low_watermark"))
   }
+
+  /** A database that was restored from a backup has less than the server has acknowledged.
+    *
+    * @param known how many micro-batches the server had been told of before this report
+    */
+  private def learnForgotten(known: Option[Long]): Unit =
+    known.zip(batchesThere).filter { case (there, told) => there < told }.foreach { case (there, told) =>
+      logWarning(
+        s"TAILRACE_WATERMARK_SERVER_FORGOT: ${server.named} knows $there micro-batches of the watermark " +
+          s"'${settings.name}', and had acknowledged $told: its database was restored from an older copy. " +
+          "It is told of all hosts again; repeat the overrides since that copy"
+      )
+      rosterNeeded = true
+      hasForgotten = true
+    }
 
   private def learnIdle(hosts: JsonNode): Unit = {
     val now = hosts.elements.asScala.map(host => WireName.decode(host.asText)).toSet
@@ -150,14 +188,16 @@ private[watermark] final class ServerClient(
       withRoster: Boolean,
       input: Option[Long],
       operators: Seq[OperatorReport],
-      hasUnread: Boolean
+      hasUnread: Boolean,
+      batches: Option[Long]
   ): ObjectNode = {
-    val root = reporter.newBody()
+    val root = reporter.newBody(batches)
     val all = root.putArray("operators")
     val operator = all.addObject()
     operator.put("operator", server.operator).put("kind", "source").putArray("upstreams")
     reporter.putLabel(operator, label)
     operator.put("completeness", settings.completeness.toString).put("roster_version", settings.rosterVersion)
+    server.logs.foreach(logs => operator.put(Logs, WireName.encode(logs)))
     if (hasUnread) operator.put("unread", true)
     // Each time: a server that has lost this query must check it for conflicts.
     val names = reads()
@@ -167,7 +207,6 @@ private[watermark] final class ServerClient(
     val progress = operator.putObject("progress")
     sending.foreach { host =>
       val read = table.time(host)
-      // A time before 1970 is sent as 0: the server must know the host to wait for it.
       if (read != SparkWatermark.Never) progress.put(WireName.encode(table.name(host)), nearest(read))
     }
     input.filter(_ != SparkWatermark.Never).foreach(low => operator.put("input_low_watermark", nearest(low)))

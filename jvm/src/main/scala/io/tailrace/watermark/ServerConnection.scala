@@ -33,8 +33,13 @@ private[watermark] final class ServerConnection(server: ServerSettings, servers:
   // The last refusal: repeated, it isn't logged again.
   @volatile private var refusal = ""
 
-  // A server of an earlier release refuses a report with labels.
-  @volatile private var takesLabels = true
+  // Fields that this server refuses, for it is of an earlier release.
+  @volatile private var refused = Set.empty[String]
+
+  /** A low watermark in an answer; none if it isn't known, for which a server of an earlier release writes 0. */
+  def low(node: JsonNode): Option[Long] = time(node).filter(_ > 0 || takesTimesBefore1970)
+
+  private def takesTimesBefore1970 = !refused(Version)
 
   private val reporter = s"'${server.operator}' of '${server.app}'"
 
@@ -55,7 +60,7 @@ private[watermark] final class ServerConnection(server: ServerSettings, servers:
       } catch {
         case e: IOException =>
           failures += 1
-          takesLabels = true // another release may be there when it is back
+          refused = Set.empty // another release may be there when it is back
           // A difference is compared, because the clock may have any value.
           nextAttempt = DriverClock.nanos + Math.min(LongestPause, FirstPause << Math.min(failures - 1, 10))
           warn(e, meanwhile)
@@ -83,13 +88,45 @@ private[watermark] final class ServerConnection(server: ServerSettings, servers:
 
   /** @throws java.io.IOException if there is no answer, or its status isn't 200 */
   def report(body: ObjectNode): JsonNode = {
-    if (!takesLabels) dropLabels(body)
+    drop(body, refused)
+    if (!takesTimesBefore1970) since1970(body)
     val answer = post(body)
-    if (takesLabels && answer.statusCode == 422 && answer.body.contains(s"'$Label' is no field")) {
-      logInfo(s"${server.named} is of an earlier release, which doesn't show what operators do")
-      takesLabels = false
-      report(body)
-    } else read(answer)
+    val unknown =
+      if (answer.statusCode != 422) None
+      else Later.find(field => !refused(field) && answer.body.contains(s"'$field' is no field"))
+    unknown match {
+      case Some(field) =>
+        logInfo(s"${server.named} is of an earlier release, which doesn't know the field '$field'")
+        refused += field
+        report(body)
+      case None => read(answer)
+    }
+  }
+
+  /** Makes of a report what a server of an earlier release takes, where 0 stands for no low watermark.
+    *
+    * @throws java.io.IOException if a time is before 1970, which such a server would take for 1970
+    */
+  private def since1970(body: ObjectNode): Unit = {
+    def refuse(what: String) = throw new RefusedReportException(
+      s"$what is before 1970, which a server of an earlier release can't keep: start one of this release"
+    )
+    body.path("operators").elements.asScala.foreach { operator =>
+      operator.path("progress").properties.asScala.filter(_.getValue.asLong < 0).foreach { host =>
+        refuse(s"the time of the host '${host.getKey}'")
+      }
+      if (operator.path("input_low_watermark").asLong < 0) refuse("a stamp")
+      operator.path("low_watermarks") match {
+        case lows: ObjectNode =>
+          lows.properties.asScala.toSeq.foreach { low =>
+            if (low.getValue.asLong == Earliest) lows.put(low.getKey, 0L): Unit
+            else if (low.getValue.asLong < 0) refuse("a low watermark")
+          }
+        case _ =>
+      }
+    }
+    val windows = body.path("windows").elements
+    windows.asScala.foreach(w => if (w.path("start").asLong < 0) windows.remove())
   }
 
   private def post(body: ObjectNode): HttpResponse[String] = {
@@ -137,16 +174,28 @@ private[watermark] object ServerConnection {
   // The greatest integer that every JSON parser reads exactly. As a time it is in 2255.
   private val LatestTime = (1L << 53) - 1
 
+  /** The least one, in 1684. It stands for no low watermark. */
+  val Earliest: Long = -LatestTime
+
+  /** The version of the protocol: since 2 there are times before 1970. */
+  val Version = "version"
+  val VersionNumber = 2
+  val Query = "query"
+  val Batches = "batches"
+  val Logs = "logs"
+  private val Label = "label"
+
+  /** Fields that a server of an earlier release refuses. */
+  private val Later = Seq(Version, Query, Batches, Logs, Label)
+
   /** The nearest time that the protocol can express, in microseconds. */
-  def nearest(micros: Long): Long = Math.max(0L, Math.min(micros, LatestTime))
+  def nearest(micros: Long): Long = Math.max(Earliest, Math.min(micros, LatestTime))
 
   /** Whether the protocol can express a time. */
   def isTime(micros: Long): Boolean = micros == nearest(micros)
 
   /** A time in an answer; none if it is null or missing. */
   def time(node: JsonNode): Option[Long] = Option.when(node.isIntegralNumber)(node.asLong)
-
-  private val Label = "label"
 
   /** Says what an operator does, in words for people. The server refuses a whole report for one bad label. */
   def putLabel(operator: ObjectNode, words: String): Unit = {
@@ -161,9 +210,12 @@ private[watermark] object ServerConnection {
     Set(CONTROL, FORMAT, LINE_SEPARATOR, PARAGRAPH_SEPARATOR, SURROGATE)
   }
 
-  private def dropLabels(body: ObjectNode): Unit = body.path("operators").elements.asScala.foreach {
-    case operator: ObjectNode => operator.remove(Label): Unit
-    case _ =>
+  private def drop(body: ObjectNode, fields: Set[String]): Unit = if (fields.nonEmpty) {
+    body.remove(fields.asJava): Unit
+    body.path("operators").elements.asScala.foreach {
+      case operator: ObjectNode => operator.remove(fields.asJava): Unit
+      case _ =>
+    }
   }
 
   private val FirstPause = Duration.ofMillis(500).toNanos

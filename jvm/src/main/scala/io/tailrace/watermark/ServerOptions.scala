@@ -11,14 +11,15 @@ private[tailrace] final case class ServerOptions(
     server: Option[String],
     app: Option[String],
     operator: String,
-    token: Option[String]
+    token: Option[String],
+    logs: Option[String] = None
 ) {
 
   /** @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed */
   def settings: Option[ServerSettings] = {
     // A user who sets one of these expects that the query reports.
     if (server.isEmpty)
-      Seq("app" -> app, "token" -> token).foreach { case (argument, value) =>
+      Seq("app" -> app, "token" -> token, "logs" -> logs).foreach { case (argument, value) =>
         if (value.isDefined) throw arguments.needs(argument, "set", ServerOptions.Needed)
       }
     server.map(settingsAt)
@@ -32,10 +33,11 @@ private[tailrace] final case class ServerOptions(
     if (!WireName.isName(application) || application.contains('/'))
       throw arguments.invalid("app", application, "1 to 200 characters, no / among them")
     ServerOptions.checkName(arguments, "operator", operator)
+    logs.foreach(ServerOptions.checkName(arguments, "logs", _))
     // Checked here, because the HTTP client's error would show it.
     if (token.exists(t => !t.matches("[!-~]([ -~]*[!-~])?")))
       throw arguments.invalid("token", "not shown here", "printable ASCII without spaces around it")
-    ServerSettings(urls, application, operator, token)
+    ServerSettings(urls, application, operator, token, logs)
   }
 
   private def addresses(named: String): Seq[String] = {
@@ -69,7 +71,7 @@ private[tailrace] final case class ServerOptions(
 
 private[tailrace] object ServerOptions {
 
-  /** The argument that `app`, `token` and `upstreams` need. */
+  /** The argument that `app`, `token`, `logs` and `upstreams` need. */
   val Needed = "server, for instance server='http://host:port'"
 
   /** A proxy may show a server below a path. The server's option `--path-prefix` takes the same ones. */
@@ -89,8 +91,15 @@ private[tailrace] object ServerOptions {
   * @param app      the application whose sources, operators and sinks share a global low watermark
   * @param operator this source's name in it
   * @param token    the servers' bearer token, if they want one
+  * @param logs     the name of the logs of which other queries read other parts; none: no other does
   */
-final case class ServerSettings(urls: Seq[String], app: String, operator: String, token: Option[String]) {
+final case class ServerSettings(
+    urls: Seq[String],
+    app: String,
+    operator: String,
+    token: Option[String],
+    logs: Option[String] = None
+) {
 
   /** The servers as messages name them, and as the user has. */
   def named: String = urls.mkString(",")

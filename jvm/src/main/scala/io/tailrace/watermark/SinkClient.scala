@@ -43,26 +43,36 @@ final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter],
   // Of the run that the reporter is of.
   private var connected = Option.empty[(Reporter, ServerConnection)]
 
-  /** @param low the sink's low watermark, in microseconds. [[SparkWatermark.Never]] is sent as 0: the server
-    *            takes a sink without a low watermark to be as far as its upstreams
+  /** @param low the sink's low watermark, in microseconds. [[SparkWatermark.Never]] is sent as the earliest
+    *            time: the server takes a sink without a low watermark to be as far as its upstreams
     * @param upstreams the operators whose rows the sink writes
+    * @param batches   the number of micro-batches that have landed; none if it isn't known
     * @return none while the server is away
     */
-  def report(low: Long, upstreams: Seq[String], windows: Seq[ToldWindow]): Option[SinkWord] =
+  def report(
+      low: Long,
+      upstreams: Seq[String],
+      windows: Seq[ToldWindow],
+      batches: Option[Long] = None
+  ): Option[SinkWord] =
     attempt { (by, connection) =>
-      val answer = by.report(connection, body(by, low, upstreams, windows))
+      val answer = by.report(connection, body(by, low, upstreams, windows, batches))
       val own = answer.path("operators").path(server.operator)
-      // 0 stands for none.
-      def known(node: JsonNode) = time(node).filter(_ > 0)
       SinkWord(
-        known(own.path("input_low_watermark")),
-        known(own.path("output_low_watermark")),
-        known(answer.path("global_low_watermark"))
+        connection.low(own.path("input_low_watermark")),
+        connection.low(own.path("output_low_watermark")),
+        connection.low(answer.path("global_low_watermark"))
       )
     }
 
-  private def body(by: Reporter, low: Long, upstreams: Seq[String], windows: Seq[ToldWindow]): ObjectNode = {
-    val root = by.newBody()
+  private def body(
+      by: Reporter,
+      low: Long,
+      upstreams: Seq[String],
+      windows: Seq[ToldWindow],
+      batches: Option[Long]
+  ): ObjectNode = {
+    val root = by.newBody(batches)
     val operator = root.putArray("operators").addObject().put("operator", server.operator).put("kind", "sink")
     // Its folder's name alone: a path may have credentials.
     by.putLabel(operator, s"windows in ${new Path(folder).getName}")

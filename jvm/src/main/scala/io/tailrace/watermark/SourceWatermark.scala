@@ -68,7 +68,7 @@ private[watermark] final class SourceWatermark(
     val batch = new Batch
     // Before the first row comes out: the server refuses a query that reads the input of another one.
     server.filter(!_.isKnown).foreach { client =>
-      client.report(progress.table, Array.empty, hasUnread = true): Unit
+      client.report(progress.table, Array.empty, hasUnread = true, batches = Some(next)): Unit
     }
     batch
   }
@@ -143,7 +143,8 @@ private[watermark] final class SourceWatermark(
     val advance = progress.advance(seen.table, read, moving = server.isEmpty)
     server.zip(settings.server).foreach { case (client, at) =>
       val input = Option.when(settings.isStamped)(progress.computed)
-      val low = client.report(progress.table, advance.moved, input, operators(at), read.hasUnread)
+      val low =
+        client.report(progress.table, advance.moved, input, operators(at), read.hasUnread, Some(finished + 1))
       low.foreach(progress.restore)
     }
     warn(advance)
@@ -165,7 +166,8 @@ private[watermark] final class SourceWatermark(
     batches.at(next): Unit
     server.map { client =>
       // Only a report gets an answer. The source's own low watermark in it is used at the end of a batch.
-      if (client.global.isEmpty) client.report(progress.table, Array.empty, hasUnread = true): Unit
+      if (client.global.isEmpty)
+        client.report(progress.table, Array.empty, hasUnread = true, batches = Some(next)): Unit
       client.global.getOrElse(SparkWatermark.Never)
     }
   }
@@ -189,7 +191,9 @@ private[watermark] final class SourceWatermark(
 
   /** The hosts that it waits for, after the end of a batch. */
   def waits: SourceFacts = synchronized {
-    SourceWaits.of(settings.name, progress.low, progress.table, progress.counted, Some(server.isDefined))
+    SourceWaits
+      .of(settings.name, progress.low, progress.table, progress.counted, Some(server.isDefined))
+      .copy(said = server.toSeq.flatMap(_.warnings))
   }
 
   private def warn(advance: Advance): Unit = {

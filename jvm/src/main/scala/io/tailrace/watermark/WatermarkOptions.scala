@@ -19,6 +19,7 @@ import io.tailrace.common.{Arguments, Policy}
   * @param app          the application at the server
   * @param operator     the source's name in it
   * @param token        the server's bearer token
+  * @param logs         at the server, the name of the hosts' logs, if other queries read other parts of them
   * @param name         the name of the source in the checkpoint and in the query's progress
   */
 final case class WatermarkOptions(
@@ -32,6 +33,7 @@ final case class WatermarkOptions(
     app: Option[String] = None,
     operator: String = "source",
     token: Option[String] = None,
+    logs: Option[String] = None,
     name: String = WatermarkOptions.Name
 ) {
   import WatermarkOptions._
@@ -55,7 +57,7 @@ final case class WatermarkOptions(
       idleAfter.map(arguments.millis("idle_after", _)),
       futureLimit.map(arguments.duration("future_limit", _)),
       future,
-      ServerOptions(arguments, server, app, operator, token).settings
+      ServerOptions(arguments, server, app, operator, token, logs).settings
     )
   }
 

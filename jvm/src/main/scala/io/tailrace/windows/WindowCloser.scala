@@ -23,15 +23,20 @@ import io.tailrace.watermark.{Reporter, SinkClient, SinkWord, SourceHosts, ToldW
   * too. That is so when the server knows the sources of this run; before, it may mean others with their
   * names. The server's low watermark of the sink counts as well: an operator may have advanced it by hand.
   *
-  * @param reporter of the sink's query, when it runs
+  * @param reporter  of the sink's query, when it runs
+  * @param committed the number of micro-batches that the query has committed, when it runs
   */
 private[windows] final class WindowCloser(
     folder: LandingFolder,
     settings: LandingSettings,
-    reporter: () => Option[Reporter]
+    reporter: () => Option[Reporter],
+    committed: () => Option[Long] = () => None
 ) extends Logging {
   private val client = settings.server.map(s => new SinkClient(s.settings, reporter, settings.path))
   private var hasBegun = false
+  // The server compares it with what it knows of an earlier run: then a checkpoint that was restored from an
+  // older copy isn't told how far that run was. Looked up once, so that polls cost no listing.
+  private var landed = Option.empty[Long]
   private var own = SparkWatermark.Never
   private var closing = SparkWatermark.Never
   private var progress: Option[QueryProgress] = None
@@ -56,6 +61,7 @@ private[windows] final class WindowCloser(
     */
   def afterBatch(batch: BatchFile, after: QueryProgress): Unit = synchronized {
     own = Math.max(own, after.low)
+    landed = Some(batch.batch + 1)
     progress = Some(after)
     if (client.isDefined) tellOf(folder.lateIn(batch))
     poll()
@@ -69,9 +75,12 @@ private[windows] final class WindowCloser(
 
   /** To be called before rows land. At the start of a run, and after a refusal, it asks the server, which
     * refuses a query that writes what another one writes.
+    *
+    * @param batchId the batch whose rows will land
     */
-  def begin(): Unit = synchronized {
-    if (!hasBegun) client.foreach(server => hasBegun = server.report(own, upstreams, Nil).isDefined)
+  def begin(batchId: Long): Unit = synchronized {
+    landed = Some(batchId)
+    if (!hasBegun) client.foreach(server => hasBegun = server.report(own, upstreams, Nil, landed).isDefined)
     refused = false
   }
 
@@ -100,7 +109,8 @@ private[windows] final class WindowCloser(
 
   private def tell(server: SinkClient): Option[SinkWord] = {
     val telling = untold.values.take(SinkClient.MostWindows).toSeq
-    val word = server.report(own, upstreams, telling)
+    if (landed.isEmpty) landed = committed()
+    val word = server.report(own, upstreams, telling, landed)
     if (word.isDefined) telling.foreach(window => untold.remove(window.start))
     word
   }

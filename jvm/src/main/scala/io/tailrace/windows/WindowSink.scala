@@ -96,7 +96,7 @@ private[windows] final class Landing(
   val path: Path = LiteralPath.of(settings.path)
   private val hadoopConf = session.sessionState.newHadoopConf()
   private val folder = WrittenFolders.open(path, settings, hadoopConf, () => isActive)
-  private val closer = new WindowCloser(folder, settings, () => reporter)
+  private val closer = new WindowCloser(folder, settings, () => reporter, () => committed)
   private val sizes = settings.fileBytes.map(new FileSizes(session, _))
   if (reports) new ClosingThread(path, closer, () => isActive).start()
 
@@ -112,11 +112,14 @@ private[windows] final class Landing(
     run <- StreamingRun.ofSink(session, sink)
   } yield Reporter.of(session, run.queryId, run.runId, server.settings)
 
+  private def committed: Option[Long] =
+    StreamingRun.ofSink(session, sink).map(_.lastCommittedBatch.fold(0L)(_ + 1))
+
   def addBatch(batchId: Long, data: DataFrame): Unit = {
     val query = SparkPlans.execution(data)
     val batch = StreamingBatch.current(session)
     folder.begin(batch.queryId, batchId)
-    closer.begin()
+    closer.begin(batchId)
     val offsets = StreamingRun.current(session).offsets(batchId)
     val landed = folder.landed(batchId, offsets) match {
       case Some(known) =>

@@ -84,6 +84,10 @@ object StreamingRun {
   /** The ids of all runs of the session. */
   def activeIds(session: SparkSession): Set[String] = active(session).map(_.runId.toString).toSet
 
+  /** What its user calls the query of a run, if anything. */
+  def name(session: SparkSession, runId: String): Option[String] =
+    active(session).find(_.runId.toString == runId).flatMap(run => Option(run.name))
+
   /** The checkpoints of all runs of the session. */
   def checkpointsInUse(session: SparkSession): Set[String] =
     active(session).map(_.resolvedCheckpointRoot).toSet

@@ -20,7 +20,8 @@ final class LiteralPathsSuite extends SparkSuite {
     "all *?[a]{b}\\c %20 \u00fc" -> "all XXabc %20 \u00fc",
     "12:00 at 100%25 \u00fc" -> "12:00 at 100% \u00fc"
   )
-  private val single = Seq("*", "?", "[ab]", "{a,b}", "\\a", "a%20", "a b", "a:b", "\u00fc\u4e2d", "a#b", "a=b")
+  private val single =
+    Seq("*", "?", "[ab]", "{a,b}", "\\a", "a%20", "a b", "a:b", "\u00fc\u4e2d", "a#b", "a=b")
 
   private def conditionOf(body: => Any): String = intercept[Exception](body) match {
     case e: SparkThrowable => e.getCondition
@@ -38,7 +39,11 @@ final class LiteralPathsSuite extends SparkSuite {
       batches.take(count).foreach { case (served, engaged) => h.step(served, engaged) }
       h.stop()
       val report =
-        Tailrace.exportState(spark, at("checkpoint", of).getPath, at("export", of).getPath).operators.head.rows
+        Tailrace
+          .exportState(spark, at("checkpoint", of).getPath, at("export", of).getPath)
+          .operators
+          .head
+          .rows
       (report("left"), report("right"), h.all)
     }
     prepare(other, 1)
@@ -51,7 +56,8 @@ final class LiteralPathsSuite extends SparkSuite {
     val inspected = new CheckpointInspection(copy.getPath, spark.sessionState.newHadoopConf()).report(None)
     assert(inspected.operators.head.partitions.size == 7, name)
     Seq(made, copy).foreach(d => assert(state(d).count() == left + right, s"${d.getName} in $name"))
-    val erased = Tailrace.erase(spark, copy.getPath, EraseOptions(Some("left.id % 2 = 0"))).sides.map(_.erased)
+    val erased =
+      Tailrace.erase(spark, copy.getPath, EraseOptions(Some("left.id % 2 = 0"))).sides.map(_.erased)
     assert(state(copy).count() == left + right - erased.sum, name)
     val h = harness(made)
     batches.take(2).foreach { case (served, engaged) => h.preload(served, engaged) }
@@ -86,20 +92,27 @@ final class LiteralPathsSuite extends SparkSuite {
   test("what can't be read so is refused before anything is written") {
     withDirectory { root =>
       def in(name: String) = new File(root, name).getPath
-      val h = new StreamHarness(spark, new File(root, "checkpoint"))(NeverLate.query(NeverLate.options())).start()
+      val h =
+        new StreamHarness(spark, new File(root, "checkpoint"))(NeverLate.query(NeverLate.options())).start()
       h.step(NeverLate.batch(0, new Random(1))._1, Nil)
       h.stop()
       Tailrace.exportState(spark, in("checkpoint"), in("export")): Unit
       Files.createDirectory(new File(root, "a*b").toPath)
       Seq("a:b", "").foreach { path =>
-        assert(conditionOf(Tailrace.exportState(spark, in("checkpoint"), path)) == "TAILRACE_PATH_INVALID", path)
+        assert(
+          conditionOf(Tailrace.exportState(spark, in("checkpoint"), path)) == "TAILRACE_PATH_INVALID",
+          path
+        )
       }
       Seq(in("a*b/c"), "a:b", "", "/").foreach { path =>
         assert(conditionOf(Tailrace.importState(spark, path, in("export"))) == "TAILRACE_PATH_INVALID", path)
       }
       Seq("a:b", "", "/").foreach { path =>
         val to = Some(path)
-        assert(conditionOf(Tailrace.rescale(spark, in("checkpoint"), 3, to = to)) == "TAILRACE_PATH_INVALID", path)
+        assert(
+          conditionOf(Tailrace.rescale(spark, in("checkpoint"), 3, to = to)) == "TAILRACE_PATH_INVALID",
+          path
+        )
       }
       assert(new File(root, "a*b").list.isEmpty)
       Tailrace.exportState(spark, in("checkpoint"), in("a*b/c")): Unit

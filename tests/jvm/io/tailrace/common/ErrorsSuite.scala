@@ -169,7 +169,9 @@ final class ErrorsSuite extends AnyFunSuite {
   private val stateConditions =
     all.keySet.filter(_.startsWith("TAILRACE_STATE_")) --
       Seq("AMBIGUOUS", "COLUMNS", "CONDITION").map("TAILRACE_STATE_ERASE_" + _) --
-      Seq("COLUMNS", "EXISTS", "NO_EXPORT", "ROWS", "TYPES", "UNSUPPORTED").map("TAILRACE_STATE_EXCHANGE_" + _) ++
+      Seq("COLUMNS", "EXISTS", "NO_EXPORT", "ROWS", "TYPES", "UNSUPPORTED").map(
+        "TAILRACE_STATE_EXCHANGE_" + _
+      ) ++
       Seq("FUTURE", "NAME_CHANGED", "STALLED").map("TAILRACE_SYNC_" + _) ++
       Seq("FUTURE", "PROGRESS_MISSING").map("TAILRACE_WATERMARK_" + _) ++
       Seq("MARKS_INCOMPLETE", "MARKS_MISSING", "ORIGIN_MOVED", "ORIGIN_SPLIT").map("TAILRACE_REPLAY_" + _) ++

@@ -216,7 +216,11 @@ final class EraseSuite extends SparkSuite {
     ("DOUBLE", Seq("-0d", "0d", "double('NaN')", "1d"), Seq("0d", "double('NaN')")),
     ("BINARY", Seq("X'00'", "X'0000'", "X'FF'"), Seq("X'0000'", "X'FF'")),
     ("DECIMAL(30,2)", Seq("1.5", "1.50", "2"), Seq("1.5")),
-    ("INTERVAL DAY TO SECOND", Seq("INTERVAL '1' DAY", "INTERVAL '24' HOUR", "INTERVAL '2' DAY"), Seq("INTERVAL '1' DAY")),
+    (
+      "INTERVAL DAY TO SECOND",
+      Seq("INTERVAL '1' DAY", "INTERVAL '24' HOUR", "INTERVAL '2' DAY"),
+      Seq("INTERVAL '1' DAY")
+    ),
     (
       "STRUCT<n: STRING COLLATE UTF8_LCASE, x: DOUBLE>",
       Seq("struct('Bob', -0d)", "struct('bob', 0d)", "struct('bob', 1d)", "struct(NULL, 1d)", "NULL"),
@@ -246,7 +250,9 @@ final class EraseSuite extends SparkSuite {
       h.step((0 until 20).map(i => Served("a", Times.seconds(i.toDouble / 2), i)), Nil)
       h.stop()
       def erased(subjects: DataFrame, dry: Boolean = true): Long =
-        counts(Tailrace.erase(spark, d.getPath, EraseOptions(subjects = Some(subjects), dryRun = dry)))("left")
+        counts(Tailrace.erase(spark, d.getPath, EraseOptions(subjects = Some(subjects), dryRun = dry)))(
+          "left"
+        )
       val left = state(d).where("side = 'left'").select("left.*").localCheckpoint()
       compared.zipWithIndex.foreach { case ((dataType, _, wanted), i) =>
         val subjects = spark.sql(s"SELECT explode(${anyOf(dataType, wanted)}) AS c$i").localCheckpoint()

@@ -137,6 +137,11 @@ private[erase] final class SubjectsOfTable(session: SparkSession, table: DataFra
   private def lost(column: Attribute, value: Expression): Expression = {
     val none = Literal(null, StringType)
     if (value eq column) none
-    else If(EqualNullSafe(cast(value, SparkPlans.nullable(column.dataType)), column), none, cast(column, StringType))
+    else
+      If(
+        EqualNullSafe(cast(value, SparkPlans.nullable(column.dataType)), column),
+        none,
+        cast(column, StringType)
+      )
   }
 }

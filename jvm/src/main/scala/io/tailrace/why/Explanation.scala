@@ -6,8 +6,8 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import io.tailrace.checkpoint.{BegunBatch, DurableFiles, SparkCheckpoint}
-import io.tailrace.common.{Errors, LiteralPath}
 import io.tailrace.common.EventTimes.iso
+import io.tailrace.common.{Errors, LiteralPath}
 import io.tailrace.driver.{StreamFacts, WaitText, WatermarkFacts, WatermarkText}
 import io.tailrace.inspect._
 import io.tailrace.join.{JoinCheckpoint, Side}

@@ -93,7 +93,14 @@ object ReportTable {
     val windows = new Windows(folder.width, folder.offset)
     val counts =
       if (!hasFiles(session, late)) Nil
-      else LiteralPath.reader(session.read).parquet(late.toString).groupBy(col(s"`${folder.into}`")).count().collect().toSeq
+      else
+        LiteralPath
+          .reader(session.read)
+          .parquet(late.toString)
+          .groupBy(col(s"`${folder.into}`"))
+          .count()
+          .collect()
+          .toSeq
     val rows = counts.flatMap { counted =>
       WindowName.parse(counted.getString(0)).map { start =>
         Row(timestamp(start), timestamp(windows.end(start)), counted.getLong(1))

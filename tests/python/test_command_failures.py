@@ -22,8 +22,8 @@ import tailrace
 from streams import Row, Streams
 from tailrace import _command_failures, _java_program, _local, cli, doctor
 from tailrace._command_failures import EXIT_CODES
+from tailrace._user_settings import launch_settings
 from tailrace.demo import command as demo_command
-from tailrace.demo import process
 from tailrace.demo import watermark as demo_watermark
 from tailrace.server import logs
 
@@ -150,11 +150,11 @@ def run_here(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(_local, "local_session", session)
     monkeypatch.setattr(demo_watermark, "local_session", session)
-    monkeypatch.setattr(_java_program.subprocess, "run", java)
+    monkeypatch.setattr("tailrace._java_program.subprocess.run", java)
     monkeypatch.setattr(_java_program, "find_java", lambda _: SimpleNamespace(path="java"))
     monkeypatch.setattr(doctor, "find_java", lambda _: SimpleNamespace(path="java", version="17"))
     monkeypatch.setattr(doctor, "_check_session", refused)
-    monkeypatch.setattr(process.subprocess, "Popen", refused)
+    monkeypatch.setattr("tailrace.demo.process.subprocess.Popen", refused)
     monkeypatch.setattr(demo_command, "_ROWS", 100)
     monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
     monkeypatch.setattr(logs, "write_log", lambda _: None)
@@ -282,7 +282,7 @@ def test_settings_that_cannot_be_read(
     no_jvm: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (no_jvm / "spark-defaults.conf").write_bytes("spark.app.name f\u00fcr\n".encode("latin-1"))
-    assert _java_program.launch_settings(os.environ).defaults["spark.app.name"] == "f\ufffdr"
+    assert launch_settings(os.environ).defaults["spark.app.name"] == "f\ufffdr"
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--conf 'a")
     assert cli.main(["inspect", "x"]) == 1
     told = capsys.readouterr().err
@@ -300,6 +300,17 @@ def test_the_traceback_is_for_who_asks(
     monkeypatch.setenv("TAILRACE_DEBUG", "1")
     assert _command_failures.exit_code(fails) == 1
     assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+def test_a_client_of_spark_connect_lacks_what_a_command_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    def fails() -> int:
+        raise ModuleNotFoundError("No module named 'py4j'", name="py4j")
+
+    assert _command_failures.exit_code(fails) == 1
+    told = (
+        "tailrace: The Python package py4j isn't installed, which this command needs: pip install pyspark.\n"
+    )
+    assert capsys.readouterr().err == told
 
 
 def test_what_fails_after_an_interrupt_is_the_interrupt(capsys: pytest.CaptureFixture[str]) -> None:

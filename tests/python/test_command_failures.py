@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     Outcome = tuple[int, str, str]
 
 OWN_SESSION = pytest.mark.classic("a command has a local session of its own")
-_FEW, _MANY = 12, int(os.environ.get("TAILRACE_FAULTS", "1"))
+_FEW, _MANY = 12, int(os.environ.get("TAILRACE_FAULTS", "2"))
 # These say what they have found, of which a failure may be a part.
 _REPORTS = {("doctor",), ("demo",), ("demo-watermark",)}
 

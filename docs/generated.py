@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailrace import cli
+from tailrace._command_failures import DEBUG, EXIT_CODES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,7 +126,15 @@ def _metrics(groups: list[dict[str, Any]]) -> str:
 
 
 def _command_line() -> str:
-    lines = ["# The command line", ""]
+    lines = ["# The command line", "", "A command ends with one of these exit codes:", ""]
+    lines += ["| exit code | |", "|---|---|"]
+    lines += [f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items()]
+    lines += [
+        "",
+        f"An error is one line on the standard error, `tailrace: ...`. For a report of a defect, `{DEBUG}=1`",
+        "shows the traceback instead.",
+        "",
+    ]
     for name, parser in _commands("tailrace", cli.command_line()):
         help_text = parser.format_help().rstrip()
         lines += [f"## `{name}`", "", "```text", help_text, "```", ""]

@@ -5,12 +5,20 @@ from __future__ import annotations
 import argparse
 import re
 
+# All of these are a 64-bit number.
+_DIGITS = 18
+
 
 def positive(text: str) -> int:
     """A whole number of one or more."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} isn't a whole number of one or more")
+    if not text.isdecimal() or len(text) > _DIGITS or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} isn't a whole number of one or more, and less than 10^18")
     return int(text)
+
+
+def number(text: str) -> int:
+    """A whole number of zero or more."""
+    return 0 if text == "0" else positive(text)
 
 
 def heap(text: str) -> str:

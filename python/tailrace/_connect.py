@@ -106,7 +106,7 @@ def ask(method: str, of: DataFrame | SparkSession, *arguments: object) -> Any:
 def check_session(session: SparkSession) -> None:
     """Asks the server whether it has all that Tailrace needs, and compares all versions once a session."""
     if session not in _compared:
-        check_versions(_answered(session, "versions"), pyspark.__version__)
+        check_versions(_answered(session, "versions"), pyspark.__version__, remote=True)
         _compared.add(session)
 
 

@@ -12,16 +12,18 @@ import itertools
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.functions import col, lit
+from pyspark.sql.functions import col, expr, lit
 
 from tailrace import _calls
 from tailrace.errors import from_condition
 
+# Java's former classes for dates have the Julian calendar before.
+_GREGORIAN = 1583
 # Of Spark's longest whole number, and of its longest decimal.
 _LONG_BITS = 64
 _DECIMAL_DIGITS = 38
@@ -176,7 +178,20 @@ def _literal(value: object, argument: str) -> Column:
         raise TypeError(
             f"`{argument}` has a {type(value).__name__} among its values, which is no value of a key."
         )
+    if isinstance(value, date) and value.year < _GREGORIAN:
+        return _of_any_year(value, argument)
     return lit(_of_any_size(value, argument))
+
+
+def _of_any_year(value: date, argument: str) -> Column:
+    """A date or a timestamp as SQL has it. Py4J would take it for one of the Julian calendar, or fail."""
+    if not isinstance(value, datetime):
+        return expr(f"DATE '{value.isoformat()}'")
+    try:
+        moment = value.astimezone(UTC).replace(tzinfo=None)
+    except (OverflowError, ValueError) as error:
+        raise TypeError(f"`{argument}` has {value} among its values, which has no time in UTC.") from error
+    return expr(f"TIMESTAMP_LTZ '{moment.isoformat()}Z'")
 
 
 def _of_any_size(value: object, argument: str) -> object:

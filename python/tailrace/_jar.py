@@ -6,6 +6,7 @@ import os
 import re
 import zipfile
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pyspark
@@ -64,6 +65,11 @@ def jar_path(spark: str | None = None) -> Path:
     if spark is not None and not isinstance(spark, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f'`spark` is a string such as "4.3", not {type(spark).__name__}.')
     version = pyspark.__version__ if spark is None else spark
+    if not re.fullmatch(r"\d+\.\d+(\..+)?", version):
+        raise TailraceVersionError(
+            f"{version!r} is no version of Spark: write one such as {series(pyspark.__version__)}. This "
+            f"installation of tailrace has jars for Spark {', '.join(jars())}."
+        )
     found = jars()
     if not found:
         raise TailraceSessionError(
@@ -92,7 +98,8 @@ def _made(minor: str, whole: dict[str, Path]) -> Path:
         )
     (base,) = whole.values()
     try:
-        return _jar_patch.apply(base, patch, _name(minor), [_FOLDER, cache])
+        made = _jar_patch.apply(base, patch, _name(minor), [_FOLDER, cache])
+        _record(made)
     except zipfile.BadZipFile as error:
         raise TailraceSessionError(
             f"{base} or {patch} is damaged ({error}): pip install --force-reinstall tailrace."
@@ -102,6 +109,24 @@ def _made(minor: str, whole: dict[str, Path]) -> Path:
             f"The jar for Spark {minor} can't be written, neither in {_FOLDER} nor in {cache} ({error}): set "
             "XDG_CACHE_HOME to a folder that can be written to, or run `tailrace jar` once as a user who can."
         ) from error
+    return made
+
+
+def _record(made: Path) -> None:
+    """Has `pip uninstall` delete a jar that was made in the package's folder, as what RECORD names."""
+    try:
+        installed = distribution("tailrace")
+    except PackageNotFoundError:
+        return
+    record = next((file for file in installed.files or [] if file.match("*.dist-info/RECORD")), None)
+    if record is None or Path(str(installed.locate_file("tailrace/jars"))).resolve() != _FOLDER:
+        return
+    if made.is_relative_to(_FOLDER):
+        line = f"tailrace/jars/{made.relative_to(_FOLDER).as_posix()},,\n"
+        path = Path(str(record.locate()))
+        if line not in path.read_text(encoding="utf-8").splitlines(keepends=True):
+            with path.open("a", encoding="utf-8", newline="") as file:
+                file.write(line)
 
 
 def _name(minor: str) -> str:

@@ -37,7 +37,7 @@ def run(program: str, arguments: Sequence[str], settings: Mapping[str, str]) -> 
 
     Raises:
         TailraceError: the one that the program refused with; or it failed, and its last words are the text.
-        TailraceSessionError: there is no Java or no jar.
+        TailraceSessionError: there is no Java, no Spark or no jar.
     """
     environ = os.environ
     try:
@@ -55,10 +55,34 @@ def run(program: str, arguments: Sequence[str], settings: Mapping[str, str]) -> 
         answer = json.loads(done.stdout)
     except ValueError as error:
         said = done.stderr.decode(errors="replace").strip()
-        raise TailraceError(f"{program} failed with exit code {done.returncode}:\n{said}") from error
+        failure = TailraceError(
+            f"{program} failed with exit code {done.returncode} ({_reason(said)}): `tailrace doctor` looks "
+            "for what is wrong with Java, Spark and the jar."
+        )
+        failure.add_note(said)
+        raise failure from error
     if done.returncode != 0:
         raise from_condition(answer["condition"], _text(answer), answer["parameters"])
     return answer
+
+
+def spark_home() -> Path:
+    """Where the Spark is that PySpark starts.
+
+    Raises:
+        TailraceSessionError: there is none.
+    """
+    home = Path(_find_spark_home())
+    if not (home / "jars").is_dir():
+        raise TailraceSessionError(f"SPARK_HOME is {home}, which holds no Spark: unset SPARK_HOME.")
+    return home
+
+
+def _reason(said: str) -> str:
+    """The line of a program's last words that says most."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith(("Exception in thread", "Error"))]
+    return [*causes, *lines, "it said nothing"][0]
 
 
 def _text(refusal: Mapping[str, Any]) -> str:
@@ -69,7 +93,7 @@ def _text(refusal: Mapping[str, Any]) -> str:
 
 def _class_path(environ: Mapping[str, str], properties: Mapping[str, str]) -> str:
     """The class path that Spark's own launcher gives a driver, and Tailrace's jar."""
-    home = Path(_find_spark_home())
+    home = spark_home()
     own = [environ.get("SPARK_CONF_DIR") or str(home / "conf"), str(jar_path()), str(home / "jars" / "*")]
     first = [properties.get("spark.driver.extraClassPath", "")]
     added = [_local_path(jar.strip()) for jar in properties.get("spark.jars", "").split(",")]

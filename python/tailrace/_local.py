@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -9,7 +11,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 
 import tailrace
-from tailrace._java_program import LOGGING
+from tailrace import _jvm
+from tailrace._command_failures import first_line
+from tailrace._java_program import LOGGING, spark_home
+from tailrace.errors import TailraceError, TailraceSessionError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -28,6 +33,9 @@ def local_session(
         settings: further Spark properties, which win over these.
         scratch: directory for temporary files; None takes the JVM's.
     """
+    spark_home()
+    # Py4J logs what a Ctrl-C interrupts, with its traceback, on a root logger that nobody has set up.
+    logging.getLogger().addHandler(logging.NullHandler())
     # A command runs where it is called, whatever server the shell has for notebooks.
     for variable in ("SPARK_API_MODE", "SPARK_REMOTE"):
         os.environ.pop(variable, None)
@@ -47,8 +55,27 @@ def local_session(
     )
     for key, value in (settings or {}).items():
         builder = builder.config(key, value)
-    spark = tailrace.configure(builder).getOrCreate()
+    spark = started(tailrace.configure(builder))
     try:
         yield spark
     finally:
-        spark.stop()
+        with contextlib.suppress(*_jvm.SPARK_ERRORS, OSError):
+            # After Ctrl-C or a crash there may be no JVM any more.
+            spark.stop()
+
+
+def started(builder: SparkSession.Builder) -> SparkSession:
+    """The session of a builder, whose JVM may not start.
+
+    Raises:
+        TailraceSessionError: it doesn't.
+    """
+    try:
+        return builder.getOrCreate()
+    except TailraceError:
+        raise
+    except (*_jvm.SPARK_ERRORS, OSError) as error:
+        raise TailraceSessionError(
+            f"Spark doesn't start ({first_line(error)}). What its JVM says is above. Check the settings of "
+            "the command: heap, --conf, PYSPARK_SUBMIT_ARGS. `tailrace doctor` checks Java, Spark and jar."
+        ) from error

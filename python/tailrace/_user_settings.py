@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.find_spark_home import _find_spark_home  # pyright: ignore[reportPrivateUsage]
 
+from tailrace.errors import TailraceSessionError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -44,11 +46,31 @@ def launch_settings(environ: Mapping[str, str]) -> LaunchSettings:
 
     Args:
         environ: environment variables; PYSPARK_SUBMIT_ARGS and SPARK_CONF_DIR are read.
+
+    Raises:
+        TailraceSessionError: the arguments can't be split into words, or the file can't be read.
     """
-    submit, properties_file = _submit_properties(shlex.split(environ.get(_SUBMIT_ARGS, "")))
+    try:
+        arguments = shlex.split(environ.get(_SUBMIT_ARGS, ""))
+    except ValueError as error:
+        raise TailraceSessionError(
+            f"{_SUBMIT_ARGS} can't be split into words ({error}), and pyspark can't start Spark with it: "
+            f"close the quotation in {environ[_SUBMIT_ARGS]}, or unset it."
+        ) from error
+    submit, properties_file = _submit_properties(arguments)
     file = Path(properties_file) if properties_file else _conf_dir(environ) / "spark-defaults.conf"
-    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    return LaunchSettings(defaults=_parse_properties(lines), submit=submit)
+    return LaunchSettings(defaults=_parse_properties(_lines(file)), submit=submit)
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        # As Spark reads it, bytes that aren't UTF-8 included.
+        return file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []
+    except OSError as error:
+        raise TailraceSessionError(
+            f"Spark's settings in {file} can't be read ({error.strerror}): make the file readable, or name "
+            "another directory by SPARK_CONF_DIR."
+        ) from error
 
 
 def _conf_dir(environ: Mapping[str, str]) -> Path:

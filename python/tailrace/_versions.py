@@ -19,23 +19,24 @@ def series(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def check_versions(jvm: Mapping[str, str], pyspark: str) -> None:
+def check_versions(jvm: Mapping[str, str], pyspark: str, *, remote: bool = False) -> None:
     """Compares all the versions that meet in a session.
 
     Args:
         jvm: what the jar found on its JVM: "tailrace" (the jar's own version), "spark" (the Spark it runs
             in), "builtForSpark", "scala" and "java".
         pyspark: the version of the pyspark package in this process.
+        remote: whether the JVM is that of a Spark Connect server.
 
     Raises:
         TailraceVersionError: two of them don't fit; one sentence names both and the cure.
     """
-    problem = _problem(jvm, pyspark)
+    problem = _problem(jvm, pyspark, remote=remote)
     if problem is not None:
         raise TailraceVersionError(problem)
 
 
-def _problem(jvm: Mapping[str, str], pyspark: str) -> str | None:
+def _problem(jvm: Mapping[str, str], pyspark: str, *, remote: bool) -> str | None:
     if jvm["tailrace"] != __version__:
         return (
             f"The Python package is tailrace {__version__} and the jar that Spark loaded is tailrace "
@@ -50,10 +51,13 @@ def _problem(jvm: Mapping[str, str], pyspark: str) -> str | None:
             f"`tailrace jar --spark {series(jvm['spark'])}` prints where it is installed."
         )
     if series(pyspark) != series(jvm["spark"]):
-        return (
-            f"The Python package is pyspark {pyspark} and the JVM runs Spark {jvm['spark']}: unset "
-            f"SPARK_HOME, or install pyspark {series(jvm['spark'])}."
+        where = "the Spark Connect server" if remote else "the JVM"
+        cure = (
+            f"install pyspark {series(jvm['spark'])} here, or ask for a server of Spark {series(pyspark)}"
+            if remote
+            else f"unset SPARK_HOME, or install pyspark {series(jvm['spark'])}"
         )
+        return f"The Python package is pyspark {pyspark} and {where} runs Spark {jvm['spark']}: {cure}."
     if series(jvm["scala"]) != SCALA_SERIES:
         return (
             f"This release of tailrace is built for Scala {SCALA_SERIES} and the session runs Scala "

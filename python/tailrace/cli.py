@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
-import signal
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tailrace import jar_command, state_command, why_command
-from tailrace._argument_types import add_settings, positive
+from tailrace._argument_types import add_settings, number, positive
+from tailrace._command_failures import exit_code
 from tailrace.demo import command as demo_command
-from tailrace.errors import TailraceError
 from tailrace.sizing import command as size_command
 
 if TYPE_CHECKING:
@@ -22,26 +19,12 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code.
 
-    It is 0, or 1 when something is wrong, told in one line, or 130 after Ctrl-C.
+    `_command_failures.EXIT_CODES` says which there are. An error is told in one line.
 
     Args:
         arguments: what follows the command's name; None takes the process's.
     """
-    try:
-        code = _run(arguments)
-        # Here, because at the interpreter's end nobody catches what goes wrong.
-        sys.stdout.flush()
-    except TailraceError as error:
-        print(f"tailrace: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        # As a shell's commands end.
-        return 128 + signal.SIGINT
-    except BrokenPipeError:
-        # `tailrace inspect ... | head`: who reads has enough. Python would complain once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    return code
+    return exit_code(lambda: _run(arguments))
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -100,7 +83,7 @@ def command_line() -> argparse.ArgumentParser:
         metavar="N",
         help="version of the state (default: that of the newest batch that has completed)",
     )
-    which.add_argument("--batch", type=int, metavar="N", help="the version that this batch made: N + 1")
+    which.add_argument("--batch", type=number, metavar="N", help="the version that this batch made: N + 1")
     inspect.add_argument("--json", action="store_true", help="print one JSON object")
     add_settings(inspect)
     inspect.set_defaults(run=_inspect)

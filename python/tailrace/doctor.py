@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +15,11 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from tailrace import _jvm, _terminal
+from tailrace._command_failures import first_line
 from tailrace._jar import jar_path, jars, read_versions
 from tailrace._java import JavaUnusableError, find_java
 from tailrace._session import configure
+from tailrace._user_settings import launch_settings
 from tailrace._version import __version__
 from tailrace._versions import SCALA_SERIES, series
 from tailrace.errors import TailraceError
@@ -67,6 +71,8 @@ def findings(environ: Mapping[str, str], *, with_session: bool) -> Iterator[Find
         ("pyspark", _check_pyspark),
         ("jar", _check_jar),
         ("SPARK_HOME", _check_spark_home),
+        ("settings", _check_settings),
+        ("disk", _check_disk),
         ("network", _check_network),
     ]
     well = True
@@ -137,6 +143,7 @@ def _check_network(environ: Mapping[str, str]) -> str:
             "connections in the firewall or the sandbox."
         ) from error
     if environ.get("SPARK_LOCAL_IP"):
+        _check_own(environ["SPARK_LOCAL_IP"])
         return f"127.0.0.1 is open, SPARK_LOCAL_IP is {environ['SPARK_LOCAL_IP']}"
     try:
         address = socket.gethostbyname(socket.gethostname())
@@ -146,6 +153,42 @@ def _check_network(environ: Mapping[str, str]) -> str:
             "when it starts: export SPARK_LOCAL_IP=127.0.0.1, or add the name to the hosts file."
         ) from error
     return f"127.0.0.1 is open, this machine is {address}"
+
+
+def _check_own(address: str) -> None:
+    """Refuses an address that no interface of this machine has: Spark would listen on it."""
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as listener:
+            listener.bind(place)
+    except OSError as error:
+        raise CheckFailedError(
+            f"SPARK_LOCAL_IP is {address}, on which this machine can't listen ({error.strerror}): set it to "
+            "an address of the machine, for instance 127.0.0.1, or unset it."
+        ) from error
+
+
+def _check_disk(environ: Mapping[str, str]) -> str:
+    named = environ.get("SPARK_LOCAL_DIRS")
+    places = named.split(",") if named else [tempfile.gettempdir()]
+    for place in places:
+        try:
+            # As Spark does: it makes the directory if it isn't there.
+            Path(place).mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=place):
+                pass
+        except OSError as error:
+            name = "SPARK_LOCAL_DIRS" if named else "TMPDIR"
+            raise CheckFailedError(
+                f"Spark can't write its temporary files into {place} ({error.strerror}): set {name} to a "
+                "directory that can be written to."
+            ) from error
+    return f"temporary files go into {', '.join(places)}"
+
+
+def _check_settings(environ: Mapping[str, str]) -> str:
+    launch = launch_settings(environ)
+    return f"{len(launch.defaults)} in spark-defaults.conf, {len(launch.submit)} in PYSPARK_SUBMIT_ARGS"
 
 
 def _check_session(_: Mapping[str, str]) -> str:
@@ -160,14 +203,14 @@ def _check_session(_: Mapping[str, str]) -> str:
     )
     try:
         spark = configure(builder).getOrCreate()
-    except _jvm.SPARK_ERRORS as error:
-        reason = str(error).strip().partition("\n")[0]
+    except (*_jvm.SPARK_ERRORS, OSError) as error:
         raise CheckFailedError(
-            f"Spark doesn't start ({reason}): its own messages are above; "
+            f"Spark doesn't start ({first_line(error)}): its own messages are above; "
             "try a plain pyspark session without tailrace."
         ) from error
     try:
         _jvm.check_session(spark)
         return f"Spark {spark.version} runs with Tailrace's extension"
     finally:
-        spark.stop()
+        with contextlib.suppress(*_jvm.SPARK_ERRORS, OSError):
+            spark.stop()

@@ -92,7 +92,9 @@ def erase(
         checkpoint: the query's checkpointLocation.
         where: a condition of Spark SQL, without subqueries.
         subjects: a batch DataFrame instead. A row is erased if its columns of these names have the values of
-            one of the subjects, which all have to fit in memory. A null is nobody.
+            one of the subjects, which all have to fit in memory. They are compared as SQL compares them, by
+            the type and the collation of the join's column: `bob` is `Bob` in a column with UTF8_LCASE. A
+            null is nobody. A map can't be compared, and the fields of a struct stand in the same order.
         operators: the numbers of the joins to erase from; all of the query's, if empty.
         only_tailrace: whether the query may have other operators with state, Spark's own. They keep their
             rows.

@@ -103,7 +103,7 @@ _PREFIXES: Mapping[type[TailraceError], tuple[str, ...]] = {
 
 
 # The errors that any call may refuse its arguments with: which exception they are depends on the call.
-_OF_ANY_CALL = ("TAILRACE_OPTION_", "TAILRACE_COLUMN_", "TAILRACE_NAME_")
+_OF_ANY_CALL = ("TAILRACE_OPTION_", "TAILRACE_COLUMN_", "TAILRACE_NAME_", "TAILRACE_PATH_")
 _BY_CALL: Mapping[str, type[TailraceError]] = {
     "tailrace.join": TailraceJoinError,
     "tailrace.examples": TailraceJoinError,

@@ -9,6 +9,7 @@ import pyspark
 from tailrace._jar import jar_path, jars
 from tailrace._session import server_settings
 from tailrace._version import __version__
+from tailrace.errors import TailraceError
 
 if TYPE_CHECKING:
     import argparse
@@ -51,7 +52,13 @@ def _jar(parsed: argparse.Namespace) -> int:
 
 
 def _connect_conf(parsed: argparse.Namespace) -> int:
-    print(f"--jars {jar_path(parsed.spark)}")
+    jar = jar_path(parsed.spark)
+    if any(character.isspace() for character in str(jar)):
+        raise TailraceError(
+            f"The path of the jar has a blank, at which a shell splits what this command prints: {jar}. Give "
+            'the server the jar by hand: start-connect-server.sh --jars "$(tailrace jar)" ...'
+        )
+    print(f"--jars {jar}")
     for name, value in server_settings().items():
         print(f"--conf {name}={value}")
     return 0

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 from tailrace import _calls, _convert, _sketches
+from tailrace._literal_path import reader
 from tailrace._maturity_rows import (
     COUNTED,
     MaturingLabel,
@@ -57,7 +58,8 @@ def label_maturity(
 
     Args:
         spark: the session.
-        examples: a folder that `write_windows` has landed, or other Parquet files; or a batch DataFrame.
+        examples: a folder that `write_windows` has landed, or other Parquet files; or a batch DataFrame. A
+            path is no pattern: for several folders read them, `spark.read.parquet("/data/2026-*")`.
             Its rows are what `join` gives with how="left", what `examples` gives, or rows of the same shape.
             Of versions at horizons the final ones count; `versions` has the others. Rows with a `_mark` don't
             count, and for a label with `since` the rows before it don't. The weights of a sample aren't used.
@@ -105,7 +107,7 @@ def label_maturity(
     """
     _convert.session(spark)
     if not isinstance(examples, DataFrame):
-        examples = spark.read.parquet(_convert.path(examples, "examples"))
+        examples = reader(spark).parquet(_convert.path(examples, "examples"))
     _convert.frame(frame := examples, "examples")
     name = _convert.Columns(_CALL, frame).name(time, "time")
     _calls.check_time(frame, _CALL, "time", name)

@@ -6,8 +6,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tailrace._argument_types import add_settings, heap, positive
-from tailrace.errors import TailraceError
+from tailrace._argument_types import add_settings, heap, number, positive
 
 if TYPE_CHECKING:
     import argparse
@@ -53,7 +52,7 @@ def fill(state: argparse.ArgumentParser) -> None:
         "--subjects", metavar="PARQUET", help="a Parquet file: rows that have the values of one of its rows"
     )
     erase.add_argument(
-        "--operator", type=int, action="append", default=[], metavar="N", help="a join (default: each)"
+        "--operator", type=number, action="append", default=[], metavar="N", help="a join (default: each)"
     )
     erase.add_argument(
         "--only-tailrace",
@@ -99,8 +98,6 @@ def _fill_session(command: argparse.ArgumentParser, run: Callable[[argparse.Name
 def _session(parsed: argparse.Namespace, command: str, doing: str) -> Generator[SparkSession]:
     """A local session, with a bar of its tasks."""
     # Late: `tailrace jar` in a script's $(...) loads little.
-    from pyspark.errors import AnalysisException
-
     from tailrace._local import local_session
     from tailrace._task_bar import task_bar
 
@@ -108,13 +105,7 @@ def _session(parsed: argparse.Namespace, command: str, doing: str) -> Generator[
         local_session(f"tailrace state {command}", parsed.driver_memory, dict(parsed.conf)) as spark,
         task_bar(spark, doing),
     ):
-        try:
-            yield spark
-        except AnalysisException as error:
-            if isinstance(error, TailraceError):
-                raise
-            # Of a condition or a path that the user has given. Spark's plan follows behind the semicolon.
-            raise TailraceError(str(error).strip().split(";\n")[0]) from error
+        yield spark
 
 
 def _rescale(parsed: argparse.Namespace) -> int:
@@ -181,6 +172,7 @@ def _import(parsed: argparse.Namespace) -> int:
 
 
 def _erase(parsed: argparse.Namespace) -> int:
+    from tailrace._literal_path import reader
     from tailrace.erasing import erase
 
     with _session(parsed, "erase", "erasing") as spark:
@@ -189,7 +181,7 @@ def _erase(parsed: argparse.Namespace) -> int:
             spark,
             parsed.checkpoint,
             parsed.where,
-            subjects=None if parsed.subjects is None else spark.read.parquet(parsed.subjects),
+            subjects=None if parsed.subjects is None else reader(spark).parquet(parsed.subjects),
             operators=parsed.operator,
             only_tailrace=parsed.only_tailrace,
             dry_run=parsed.dry_run,

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 from pyspark.sql.types import ArrayType
 
 from tailrace import _calls, _convert
+from tailrace._literal_path import reader
 from tailrace.errors import TailraceWatermarkError
 
 if TYPE_CHECKING:
@@ -253,7 +254,7 @@ def _roster(hosts: Hosts, session: SparkSession) -> list[str]:
     place = os.fspath(hosts)
     is_file = "/" in place or isinstance(hosts, os.PathLike)
     try:
-        frame = session.read.text(place) if is_file else session.table(place)
+        frame = reader(session).text(place) if is_file else session.table(place)
         frame.schema  # noqa: B018  Spark Connect looks for it here
     except AnalysisException as error:
         if error.getCondition() not in ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", *_NO_TABLE_NAME):

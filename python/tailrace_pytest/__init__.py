@@ -8,6 +8,9 @@
         kafka_broker.create_topic("clicks", partitions=8)
         ...option("kafka.bootstrap.servers", kafka_broker.servers)...
 
+pytest loads this package in every run of an environment, also in those of other projects. So it is no part of
+`tailrace`, which imports PySpark, and takes what it needs in the fixtures.
+
 `tailrace.kafka` says what the broker is and needs. Spark needs its Kafka connector besides: let
 `tailrace_settings` have `{"spark.jars": ",".join(tailrace.kafka.connector_jars())}`.
 """

@@ -26,7 +26,7 @@ from parity import Recorder
 from tailrace import _jar, _jvm
 from tailrace._versions import series
 from tailrace.testing import StreamTest
-from tailrace.testing.plugin import SETTINGS
+from tailrace_pytest import SETTINGS
 from trees import Trees
 from watermark_ledgers import Ledgers
 

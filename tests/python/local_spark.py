@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import SparkSession
 
 import tailrace
-from tailrace.testing.plugin import SETTINGS
+from tailrace_pytest import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -140,6 +140,8 @@ def test_a_wrong_argument_is_refused_by_name(spark: SparkSession) -> None:
         tailrace.accurate_watermark(frame, "at", host="host", hosts=[])
     with pytest.raises(tailrace.TailraceWatermarkError, match="completeness"):
         tailrace.accurate_watermark(frame, "at", host="host", completeness="99.9")
+    with pytest.raises(tailrace.TailraceWatermarkError, match="with at most 18 digits behind the point"):
+        tailrace.accurate_watermark(frame, "at", host="host", completeness="0." + "9" * 20)
     with pytest.raises(tailrace.TailraceWatermarkError, match="app"):
         tailrace.accurate_watermark(frame, "at", host="host", server="http://127.0.0.1:7171")
     for url in (

@@ -14,7 +14,7 @@ import pytest
 
 import tailrace
 from connect_server import ConnectServer
-from tailrace.testing.plugin import SETTINGS
+from tailrace_pytest import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

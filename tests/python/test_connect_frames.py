@@ -45,7 +45,7 @@ other.stop()
 from tailrace import _connect
 from tailrace.errors import TailraceVersionError
 
-def differ(*_):
+def differ(*_, **__):
     raise TailraceVersionError("versions differ")
 
 _connect.check_versions = differ

@@ -162,7 +162,7 @@ sys.exit(main(["demo"]))"""
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         f"tailrace: [TAILRACE_DEMO_DEPENDENCY_MISSING] The demo needs {package}, which isn't installed. "
-        "Install it: pip install 'tailrace[demo]'.\n"
+        "Install what it needs: pip install 'jinja2>=3.1' 'matplotlib>=3.8' 'numpy>=1.26' 'rich>=13.9'.\n"
     )
 
 

@@ -30,7 +30,9 @@ def failures(environ: dict[str, str]) -> dict[str, str]:
 
 def test_a_sound_machine_passes(sound: dict[str, str]) -> None:
     findings = list(doctor.findings(sound, with_session=False))
-    assert [finding.name for finding in findings] == ["java", "pyspark", "jar", "SPARK_HOME", "network"]
+    assert [finding.name for finding in findings] == [
+        *("java", "pyspark", "jar", "SPARK_HOME", "settings", "disk", "network")
+    ]
     assert all(finding.ok for finding in findings)
     assert all(finding.line().startswith("ok ") for finding in findings)
 
@@ -88,6 +90,25 @@ def test_a_host_name_without_an_address(sound: dict[str, str], monkeypatch: pyte
     monkeypatch.setattr("socket.gethostbyname", unknown)
     del sound["SPARK_LOCAL_IP"]
     assert "SPARK_LOCAL_IP=127.0.0.1" in failures(sound)["network"]
+
+
+def test_an_address_of_no_interface(sound: dict[str, str]) -> None:
+    told = failures({**sound, "SPARK_LOCAL_IP": "192.0.2.1"})["network"]
+    assert told.startswith("SPARK_LOCAL_IP is 192.0.2.1, on which this machine can't listen (")
+    assert "no-such-name" in failures({**sound, "SPARK_LOCAL_IP": "no-such-name"})["network"]
+
+
+def test_a_disk_that_cannot_be_written(sound: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    place = str(tmp_path / "file")
+    told = failures({**sound, "SPARK_LOCAL_DIRS": f"{tmp_path},{place}"})["disk"]
+    assert told.startswith(f"Spark can't write its temporary files into {place} (")
+    assert "set SPARK_LOCAL_DIRS to a directory" in told
+
+
+def test_arguments_with_an_open_quotation(sound: dict[str, str]) -> None:
+    told = failures({**sound, "PYSPARK_SUBMIT_ARGS": "--conf 'spark.app.name=x"})["settings"]
+    assert "can't be split into words (No closing quotation)" in told
 
 
 def test_the_report_tells_whether_all_is_well(

@@ -148,6 +148,12 @@ def test_fitting_versions_pass() -> None:
     _versions.check_versions(FITTING, "4.2.0")
 
 
+def test_a_mismatch_with_a_server_has_a_cure_for_the_client() -> None:
+    with pytest.raises(TailraceVersionError, match=r"install pyspark 4\.2 here, or ask for") as refusal:
+        _versions.check_versions(FITTING, "4.1.1", remote=True)
+    assert "SPARK_HOME" not in str(refusal.value)
+
+
 @pytest.mark.parametrize(
     ("found", "pyspark", "says"),
     [
@@ -155,6 +161,7 @@ def test_fitting_versions_pass() -> None:
         ({"spark": "4.1.0"}, "4.1.0", "for Spark 4.2 and the session runs Spark 4.1.0"),
         ({"spark": "4.3.0"}, "4.3.0", f"start Spark with tailrace-spark4.3_2.13-{__version__}.jar instead"),
         ({}, "4.1.1", "pyspark 4.1.1 and the JVM runs Spark 4.2.1"),
+        ({}, "4.1.1", "unset SPARK_HOME, or install pyspark 4.2."),
         ({"scala": "2.12.20"}, "4.2.0", "is built for Scala 2.13 and the session runs Scala 2.12.20"),
         ({"java": "1.8.0_392"}, "4.2.0", "runs on Java 1.8.0_392 and tailrace needs Java 17"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import zipfile
+from importlib.metadata import PathDistribution
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,6 +105,43 @@ def patched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def manifest(jar: Path) -> str:
     with zipfile.ZipFile(jar) as archive:
         return archive.read("META-INF/MANIFEST.MF").decode()
+
+
+def test_what_is_no_version_of_spark(patched: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert patched.is_dir()
+    for wrong in ("foo", "4", "", "4.x"):
+        assert cli.main(["jar", f"--spark={wrong}"]) == 1
+        told = capsys.readouterr().err
+        assert told.startswith(f"tailrace: {wrong!r} is no version of Spark: write one such as ")
+        assert told.endswith("has jars for Spark 4.1, 4.3.\n")
+
+
+def test_pip_knows_the_jars_that_were_made(
+    patched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "site"
+    folder, info = site / "tailrace" / "jars", site / f"tailrace-{VERSION}.dist-info"
+    info.mkdir(parents=True)
+    shutil.copytree(patched, folder)
+    record = info / "RECORD"
+    record.write_text(f"{info.name}/METADATA,,\n{info.name}/RECORD,,\n")
+    (info / "METADATA").write_text(f"Name: tailrace\nVersion: {VERSION}\n")
+    monkeypatch.setattr("tailrace._jar._FOLDER", folder)
+    monkeypatch.setattr("tailrace._jar.distribution", lambda _: PathDistribution(info))
+    made = tailrace.jar_path("4.3")
+    assert tailrace.jar_path("4.3") == made
+    line = f"{made.relative_to(site).as_posix()},,"
+    assert record.read_text().splitlines() == [f"{info.name}/METADATA,,", f"{info.name}/RECORD,,", line]
+
+
+def test_a_jar_whose_path_a_shell_would_split(
+    patched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tailrace._jar._FOLDER", patched.rename(tmp_path / "with a blank"))
+    assert cli.main(["connect-conf", "--spark", "4.1"]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("tailrace: The path of the jar has a blank, at which a shell splits")
 
 
 def test_a_jar_is_made_once_and_again_for_another_installation(patched: Path) -> None:

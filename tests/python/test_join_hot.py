@@ -12,6 +12,7 @@ from pyspark.sql.functions import col, expr, lit, rand, timestamp_seconds
 
 import tailrace
 from streams import Row, Streams, groups, join
+from tailrace import _convert
 from tailrace.errors import TailraceJoinError
 
 if TYPE_CHECKING:
@@ -50,6 +51,31 @@ def test_a_checkpoint_is_bound_to_the_keys(streams: Streams) -> None:
         query.restart(streams.join(hot=[1, 2]))
         with pytest.raises(StreamingQueryException, match="`hot` was '1 in 8 parts' and is now"):
             query.run()
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        dt.date(1, 1, 1),
+        dt.date(999, 12, 31),
+        dt.date(1500, 2, 28),
+        dt.datetime(1, 1, 2, tzinfo=dt.UTC),
+        dt.datetime(1500, 1, 1, 12, 0, 0, 1, tzinfo=dt.timezone(dt.timedelta(hours=2))),
+    ],
+)
+def test_dates_and_times_from_the_year_1_on(spark: SparkSession, key: dt.date) -> None:
+    kind = "timestamp" if isinstance(key, dt.datetime) else "date"
+    text = key.astimezone(dt.UTC).isoformat() if isinstance(key, dt.datetime) else key.isoformat()
+    ((literal,),) = _convert.values([key], "hot")
+    of_sql = expr(f"CAST('{text}' AS {kind})")
+    row = spark.range(1).select((literal == of_sql).alias("same")).head()
+    assert row is not None
+    assert row.same
+    left = spark.range(6).select(
+        of_sql.alias("key"), col("id").alias("l_id"), timestamp_seconds("id").alias("l_ts")
+    )
+    right = left.selectExpr("key", "l_id AS r_id", "l_ts AS r_ts")
+    assert len(join(left, right, hot=[key], hot_parts=3).collect()) == 6
 
 
 @pytest.mark.parametrize("key", [(1, "a"), [1, "a"]])

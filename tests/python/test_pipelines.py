@@ -15,7 +15,7 @@ import pytest
 
 from connect_server import ConnectServer
 from streams import at
-from tailrace.testing.plugin import SETTINGS
+from tailrace_pytest import SETTINGS
 
 _SPEC = """
 name: examples

@@ -258,6 +258,8 @@ def _printed(code: str, directory: Path) -> list[str]:
         env={**os.environ, **local_spark.interpreted(directory / "conf"), "SPARK_LOCAL_IP": "127.0.0.1"},
     )
     assert done.returncode == 0, done.stderr[-6000:]
+    # A reader would take the frames of an exception for a failure.
+    assert "\n\tat " not in done.stderr, done.stderr[-6000:]
     return done.stdout.splitlines()
 
 

@@ -51,6 +51,14 @@ def test_a_batch_frame_gives_what_a_stream_gives(spark: SparkSession) -> None:
     ]
 
 
+def test_the_columns_are_those_of_the_input_whatever_case_op_gives_them(spark: SparkSession) -> None:
+    frame = tailrace.recursively(
+        chain(spark), lambda u: up_to(4)(u).withColumnRenamed("node", "NODE"), depth_column="hop"
+    )
+    assert frame.columns == [*chain(spark).columns, "hop"]
+    assert sorted(row.node for row in frame.collect()) == [1, 2, 3, 4]
+
+
 def test_an_op_with_two_ways_back_and_one_that_explodes(spark: SparkSession) -> None:
     def both(u: DataFrame) -> DataFrame:
         small = u.where("node < 8")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from tailrace._argument_types import heap, positive
+from tailrace._extras import install
 from tailrace.errors import TailraceError
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _demo(parsed: argparse.Namespace) -> int:
         if missing == "tailrace":
             raise
         raise TailraceError(
-            f"The demo needs {missing}, which isn't installed. Install it: pip install 'tailrace[demo]'.",
+            f"The demo needs {missing}, which isn't installed. Install what it needs: {install('demo')}.",
             condition="TAILRACE_DEMO_DEPENDENCY_MISSING",
             parameters={"extra": "demo"},
         ) from error

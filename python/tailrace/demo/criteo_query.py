@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import tailrace
+from tailrace._literal_path import reader, streamed
 from tailrace.demo.criteo_layout import CATEGORIES, CLICKS, CONVERSIONS, IMPRESSIONS
 
 if TYPE_CHECKING:
@@ -158,8 +159,8 @@ def _credited(spark: SparkSession, directory: Path) -> DataFrame:
 
 
 def _stream(spark: SparkSession, directory: Path, name: str) -> DataFrame:
-    reader = spark.readStream.schema(_SCHEMAS[name]).option("maxFilesPerTrigger", 1)
-    return reader.parquet(str(directory / name)).withWatermark(_TIMES[name], _DELAY)
+    files = spark.readStream.schema(_SCHEMAS[name]).option("maxFilesPerTrigger", 1)
+    return files.parquet(streamed(directory / name)).withWatermark(_TIMES[name], _DELAY)
 
 
 def _result(spark: SparkSession, directory: Path, name: str, frame: DataFrame) -> Any:  # noqa: ANN401
@@ -177,7 +178,7 @@ def _result(spark: SparkSession, directory: Path, name: str, frame: DataFrame) -
     finally:
         query.stop()
     # Not all that are there: a task that is tried again leaves a file behind, which Spark's log doesn't name.
-    result = spark.read.schema(frame.schema).parquet(output)
+    result = reader(spark).schema(frame.schema).parquet(output)
     files = [unquote(urlparse(uri).path) for uri in result.inputFiles()]
     if not files:
         return result.limit(0).toArrow()

@@ -12,6 +12,7 @@ from pyspark.sql.functions import expr
 
 import tailrace
 from tailrace import _local
+from tailrace._literal_path import streamed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,7 +124,7 @@ def _joined(spark: SparkSession, directory: Path, engine: Engine) -> DataFrame:
 
 
 def _stream(spark: SparkSession, directory: Path, schema: str, time_column: str) -> DataFrame:
-    files = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(directory))
+    files = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(streamed(directory))
     return files.withWatermark(time_column, WATERMARK_DELAY)
 
 

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import tailrace
 from tailrace import _terminal
+from tailrace._literal_path import streamed
 from tailrace.demo.query import local_session
 from tailrace.demo.told_windows import tell_windows
 from tailrace.errors import TailraceServerError
@@ -89,7 +90,7 @@ class _Windows:
         self._closed: dict[int, int] = {}
         schema = "event_time timestamp, hostname string"
         (scratch / "logs").mkdir(exist_ok=True)
-        logs = spark.readStream.schema(schema).parquet(str(scratch / "logs"))
+        logs = spark.readStream.schema(schema).parquet(streamed(scratch / "logs"))
         logs = tailrace.accurate_watermark(
             logs,
             "event_time",

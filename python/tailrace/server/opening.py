@@ -9,6 +9,7 @@ import uuid
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, unquote_plus, urlsplit
 
+from tailrace._extras import install
 from tailrace.errors import TailraceServerError
 from tailrace.server.database import DatabaseError
 from tailrace.server.schema import FORMAT, OLDEST, TABLES, migrate
@@ -91,7 +92,7 @@ def _of_url(url: str) -> Database:
             from tailrace.server.postgresql import PostgreSQLDatabase  # noqa: PLC0415
         except ImportError as error:
             raise TailraceServerError(
-                "PostgreSQL's driver isn't installed. Install it: pip install 'tailrace[server,postgres]'.",
+                f"PostgreSQL's driver isn't installed. Install it: {install('postgres')}.",
                 condition="TAILRACE_SERVER_DEPENDENCY_MISSING",
                 parameters={"extra": "postgres"},
             ) from error

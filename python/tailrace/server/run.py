@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tailrace._extras import install
 from tailrace.errors import TailraceServerError
 from tailrace.server.guard import Guard, is_loopback
 from tailrace.server.logs import AccessLog
@@ -259,7 +260,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 def _not_installed() -> TailraceServerError:
     return TailraceServerError(
-        "The watermark server's packages aren't installed. Install them: pip install 'tailrace[server]'.",
+        f"The watermark server's packages aren't installed. Install them: {install('server')}.",
         condition="TAILRACE_SERVER_DEPENDENCY_MISSING",
         parameters={"extra": "server"},
     )

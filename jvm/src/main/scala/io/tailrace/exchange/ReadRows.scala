@@ -8,6 +8,8 @@ import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.functions.{col, lit, min, unix_micros}
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
 
+import io.tailrace.common.LiteralPath
+
 /** What is asked of rows before they are written. */
 private[exchange] object ReadRows {
 

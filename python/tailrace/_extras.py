@@ -1,0 +1,29 @@
+"""The packages of an extra, and the command that installs them.
+
+Tailrace is on no package index, so `pip install 'tailrace[server]'` finds nothing: the packages are named.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import PackageNotFoundError, requires
+
+
+def install(*extras: str) -> str:
+    """The command of pip that installs what extras need.
+
+    Args:
+        extras: their names in pyproject.toml.
+    """
+    try:
+        declared = requires("tailrace") or []
+    except PackageNotFoundError:
+        # It is imported from its sources.
+        return f"pip install '.[{','.join(extras)}]' in a clone of tailrace"
+    packages = {
+        requirement.strip()
+        for requirement, _, marker in (line.partition(";") for line in declared)
+        if any(re.search(rf"""extra == ['"]{re.escape(extra)}['"]""", marker) for extra in extras)
+    }
+    quoted = (f"'{package}'" for package in sorted(packages))
+    return f"pip install {' '.join(quoted)}"

@@ -68,23 +68,23 @@ def _credits(frame: DataFrame, attribution: tailrace.Attribution | None) -> tupl
 
 
 def _batch(spark: SparkSession, folder: Path, attribution: tailrace.Attribution | None) -> tuple[int, int]:
-    frames = [spark.read.schema(_SERVED).parquet(f"{folder}/{name}") for name in ("served", "orders")]
-    return _credits(_made(*frames, attribution), attribution)
+    served, orders = (spark.read.schema(_SERVED).parquet(f"{folder}/{name}") for name in ("served", "orders"))
+    return _credits(_made(served, orders, attribution), attribution)
 
 
 def _stream(
     spark: SparkSession, folder: Path, attribution: tailrace.Attribution | None, checkpoint: str
 ) -> tuple[int, int]:
     reader = spark.readStream.schema(_SERVED).option("maxFilesPerTrigger", 1)
-    frames = [
+    served, orders = (
         reader.parquet(f"{folder}/{name}").withWatermark("at", "1 second") for name in ("served", "orders")
-    ]
+    )
     found: list[tuple[int, int]] = []
 
     def count(rows: DataFrame, _: int) -> None:
         found.append(_credits(rows, attribution))
 
-    writer = _made(*frames, attribution).writeStream.foreachBatch(count)
+    writer = _made(served, orders, attribution).writeStream.foreachBatch(count)
     query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     query.awaitTermination()
     return sum(rows for rows, _ in found), sum(total for _, total in found)

@@ -166,7 +166,7 @@ def random_case(seed: int, *, horizons: bool = False, starts: int = 0, since: bo
         starts: a label may come with one of so many.
     """
     draw = random.Random(seed)
-    labels = []
+    labels: list[Credited] = []
     for name in ("click", "buy", "share")[: draw.randint(1, 3)]:
         start = draw.randrange(starts) if starts and labels else 0
         labels.append(
@@ -210,14 +210,16 @@ def streamed(case: CreditCase, test: StreamTest, draw: random.Random, starts: in
     Notes in which start each row was read. Equal impressions are read in one.
     """
     served, happened = test.source(IMPRESSION), test.source(EVENT)
-    frames = [source.frame.withWatermark("at", "200 seconds") for source in (served, happened)]
+    impressions, engagements = (
+        source.frame.withWatermark("at", "200 seconds") for source in (served, happened)
+    )
     waiting: list[Any] = [*case.lefts, *case.events]
     parts = {row: draw.randrange(starts) for row in waiting}
-    with test.query(case.define(*frames, 0)) as query:
+    with test.query(case.define(impressions, engagements, 0)) as query:
         for start in range(starts):
             if start:
                 query.stop()
-                query.restart(case.define(*frames, start))
+                query.restart(case.define(impressions, engagements, start))
             of_start = [row for row in waiting if parts[row] == start]
             draw.shuffle(of_start)
             for rows in (of_start[: len(of_start) // 2], of_start[len(of_start) // 2 :]):

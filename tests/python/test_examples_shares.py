@@ -192,7 +192,7 @@ def _label_of(test: StreamTest) -> tuple[list[Any], Callable[..., DataFrame]]:
     base = examples(impressions).label("share", events, time="at", before="2 minutes", after="2 minutes")
 
     def made(*, without: bool = False, **options: Any) -> DataFrame:  # noqa: ANN401
-        chosen = {"after": "10 seconds", "attribution": tailrace.linear()} | options
+        chosen: dict[str, Any] = {"after": "10 seconds", "attribution": tailrace.linear()} | options
         return (base if without else base.label("buy", events, time="at", **chosen)).stream()
 
     return sources, made

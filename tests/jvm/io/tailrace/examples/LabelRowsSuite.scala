@@ -118,7 +118,8 @@ final class LabelRowsSuite extends AnyFunSuite {
         }
         events.zipWithIndex.foreach { case (at, e) =>
           val touches = sorted.indices.filter(i => sorted(i)._1 >= at - after && sorted(i)._1 <= at + before)
-          val shares = if (touches.isEmpty) Nil else expected(attribution, touches.map(i => Math.abs(at - sorted(i)._1)))
+          val shares =
+            if (touches.isEmpty) Nil else expected(attribution, touches.map(i => Math.abs(at - sorted(i)._1)))
           val of = found.collect { case (`e`, i, share) if share > 0 => i -> share }
           assert(of == touches.zip(shares).filter(_._2 > 0), s"key $key, event $at")
           assert(of.map(_._2).sum == (if (touches.isEmpty) 0 else Attribution.Whole))

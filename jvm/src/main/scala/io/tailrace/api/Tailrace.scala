@@ -38,7 +38,12 @@ object Tailrace extends StateCommands {
     *           one has all values of the other
     * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong
     */
-  def join(left: Dataset[_], right: Dataset[_], on: Seq[(String, String)], options: JoinOptions): DataFrame = {
+  def join(
+      left: Dataset[_],
+      right: Dataset[_],
+      on: Seq[(String, String)],
+      options: JoinOptions
+  ): DataFrame = {
     checkNames(options.call, Seq(options.into), left, right)
     joinOf(left, right, on, options)
   }
@@ -112,7 +117,12 @@ object Tailrace extends StateCommands {
     *           one has all values of the other
     * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong
     */
-  def asOf(left: Dataset[_], right: Dataset[_], on: Seq[(String, String)], options: AsOfOptions): DataFrame = {
+  def asOf(
+      left: Dataset[_],
+      right: Dataset[_],
+      on: Seq[(String, String)],
+      options: AsOfOptions
+  ): DataFrame = {
     checkNames(options.call, Seq(options.into), left, right)
     planned(left) { (plan, same) =>
       new AsOfResolution(plan, SparkPlans.analyzed(right), same).resolve(on, options)

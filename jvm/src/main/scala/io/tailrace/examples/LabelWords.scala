@@ -36,7 +36,14 @@ private[examples] final class LabelWords(rules: Seq[LabelRule]) extends SettingW
     case JoinCheckpoint.LeftTime => Some(sentence("`time` of the impressions", was, now))
     case LabelWords.Label(label) => Some(ofLabel(label, was, now))
     case LabelWords.Credits(label) =>
-      Some(sentence(s"label '$label': `before`, `after` or `since`", was, now, "were" -> "are") + LabelWords.shared)
+      Some(
+        sentence(
+          s"label '$label': `before`, `after` or `since`",
+          was,
+          now,
+          "were" -> "are"
+        ) + LabelWords.shared
+      )
     case other => SettingWords.OfJoin.changed(other, was, now)
   }
 
@@ -137,13 +144,19 @@ private object LabelWords {
     val known = JoinCheckpoint.OfExamples + rule.name
     if (setting == known && rule.since.isEmpty)
       Some("a label that comes later needs `since`, as rows that wait have none of its events")
-    else if (setting == JoinCheckpoint.Credits + rule.name && rule.since.nonEmpty && written.contains(known))
+    else if (
+      setting == JoinCheckpoint.Credits + rule.name && rule.since.nonEmpty && wasAttributed(
+        written.get(known)
+      )
+    )
       Some(
         "has an attribution and `since`, and the checkpoint is of a release in which impressions before `since` had a " +
           "share of its events, in no row. With another name and a later `since` it is another label"
       )
     else None
   }
+
+  private def wasAttributed(bound: Option[String]): Boolean = bound.exists(parts(_)._2.nonEmpty)
 
   /** Which labels make the common keys others. */
   def otherLabels(was: Option[String], now: Option[String]): Option[String] =

@@ -115,6 +115,7 @@ _BY_CALL: Mapping[str, type[TailraceError]] = {
     "tailrace.merge_maturity": TailraceJoinError,
     "tailrace.preflight": TailraceJoinError,
     "tailrace.filter_replays": TailraceReplayError,
+    "tailrace.stream_metadata": TailraceReplayError,
     "tailrace.accurate_watermark": TailraceWatermarkError,
     "tailrace.stamped_watermark": TailraceWatermarkError,
     "tailrace.stamp_watermark": TailraceWatermarkError,

@@ -48,6 +48,7 @@ Mode: TypeAlias = Literal["auto", "fixpoint", "feedback"]
 
 OnLate: TypeAlias = Literal["drop", "mark"]
 OnReplay: TypeAlias = Literal["drop", "mark"]
+MetadataFormat: TypeAlias = Literal["tagged", "sqe"]
 OnDuplicate: TypeAlias = Literal["emit", "drop", "mark"]
 OnUnmatchedRight: TypeAlias = Literal["drop", "emit"]
 OnFuture: TypeAlias = Literal["clamp", "mark", "fail"]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from tailrace.options import ColumnOrName, Duration, OnReplay
+    from tailrace.options import ColumnOrName, Duration, MetadataFormat, OnReplay
 
 
 def filter_replays(
@@ -52,7 +52,7 @@ def filter_replays(
     one producer and source partition that come from two partitions in one batch are an error. From batch to
     batch an origin may move to another partition, with a warning, as long as nothing below its mark comes
     from there. A record without metadata, or with bytes that aren't metadata, passes and is counted. Text is
-    never taken for metadata; 20 bytes without a tag, its older form, are, with a warning.
+    never taken for metadata; 20 bytes without a tag, as SQE writes them, are, with a warning.
 
     Each batch's counts are in the query's progress, `observedMetrics["tailrace.replays"]` (with a `name` of
     its own: `"tailrace.replays.<name>"`), as a Row of bigints: `passed`, `replays`, `unprotected` (without
@@ -148,7 +148,13 @@ def producer_id(
     return F.call_function("producer_id", *parts, source, F.lit(last))
 
 
-def stream_metadata(pid: ColumnOrName | int, partition: ColumnOrName, offset: ColumnOrName) -> Column:
+def stream_metadata(
+    pid: ColumnOrName | int,
+    partition: ColumnOrName,
+    offset: ColumnOrName,
+    *,
+    format: MetadataFormat = "tagged",  # noqa: A002  Spark's writers call it so
+) -> Column:
     """The 24 bytes of a record's producer, source partition and source offset: mostly a Kafka record's key.
 
     A streaming query that writes it is refused when it starts (`TAILRACE_METADATA_*`) if rows of a source
@@ -160,14 +166,23 @@ def stream_metadata(pid: ColumnOrName | int, partition: ColumnOrName, offset: Co
         partition: int, not negative: the partition in the source.
         offset: bigint, not negative and below 2^62: the position there. Records of a partition have to be
             read and written in its order.
+        format: "tagged": 24 bytes, a tag of 4 and the three numbers, which are told from every text and from
+            nearly every other key. "sqe": the 20 bytes that SQE's replay filter (JW Player's topologies on
+            Storm) reads and writes as the key type `StreamMetadata`: producer id (8), partition (4) and
+            offset (8), big-endian. `filter_replays` takes these too, with a partition below 2^24 and an
+            offset below 2^61, and warns that they have no tag.
 
     Returns:
         A column of type binary; null where one of the three is null or out of range.
+
+    Raises:
+        TailraceReplayError: `format` is neither of the two.
+        TypeError: `format` isn't a string.
     """
     number = F.lit(pid).cast("bigint") if isinstance(pid, int) else _column(pid, "pid")
-    return F.call_function(
-        "stream_metadata", number, _column(partition, "partition"), _column(offset, "offset")
-    )
+    parts = [number, _column(partition, "partition"), _column(offset, "offset")]
+    form = _convert.text(format, "format")
+    return F.call_function("stream_metadata", *parts, *([] if form == "tagged" else [F.lit(form)]))
 
 
 def parse_stream_metadata(metadata: ColumnOrName) -> Column:

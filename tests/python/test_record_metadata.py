@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,49 @@ def test_the_golden_vectors_both_ways(spark: SparkSession) -> None:
     found = frame.select(written, read).collect()
     assert [row.written and row.written.hex() for row in found] == [r["tagged"] for r in records]
     assert [tuple(row.read) for row in found] == [(r["pid"], r["partition"], r["offset"]) for r in records]
+
+
+def test_the_20_bytes_of_sqe(spark: SparkSession) -> None:
+    """Read as SQE's documentation says: PID (long), partition (int), offset (long), in this order."""
+    rows = [(r["pid"], r["partition"], r["offset"]) for r in GOLDEN["records"]]
+    frame = spark.createDataFrame(rows, "pid bigint, partition int, offset bigint").repartition(1)
+    metadata = tailrace.stream_metadata("pid", "partition", "offset", format="sqe").alias("sqe")
+    found = frame.select("*", metadata, tailrace.parse_stream_metadata(metadata).alias("read")).collect()
+    assert [row.sqe and row.sqe.hex() for row in found] == [r["sqe"] for r in GOLDEN["records"]]
+    written = [row for row in found if row.sqe is not None]
+    assert len(written) == len(found) - 1
+    for row in written:
+        assert (
+            struct.unpack(">qiq", bytes(row.sqe)) == tuple(row.read) == (row.pid, row.partition, row.offset)
+        )
+
+
+def test_records_of_sqe_are_filtered(spark: SparkSession) -> None:
+    frame = spark.range(40).selectExpr(
+        "'t' AS topic", "0 AS partition", "id AS offset", "CAST(id % 2 AS INT) AS part", "id DIV 4 AS at"
+    )
+    keyed = frame.withColumn("key", tailrace.stream_metadata(7, "part", "at", format="sqe"))
+    once = tailrace.filter_replays(keyed).select("part", "at").collect()
+    assert sorted(tuple(row) for row in once) == [(part, at) for part in range(2) for at in range(10)]
+
+
+def test_the_tagged_form_is_the_default(spark: SparkSession) -> None:
+    default = tailrace.stream_metadata(1, F.lit(2), F.lit(3))
+    named = tailrace.stream_metadata(1, F.lit(2), F.lit(3), format="tagged")
+    in_sql = F.expr("stream_metadata(1, 2, 3, 'tagged')")
+    row = spark.range(1).select(default, named, in_sql).collect()[0]
+    assert {bytes(column).hex() for column in row} == {GOLDEN["records"][1]["tagged"]}
+
+
+def test_other_forms_are_refused(spark: SparkSession) -> None:
+    for form in ("SQE", "", "avro"):
+        with pytest.raises(tailrace.TailraceReplayError, match="'tagged' or 'sqe'"):
+            spark.range(1).select(tailrace.stream_metadata(1, F.lit(2), F.lit(3), format=form)).collect()  # type: ignore[arg-type]
+    for sql in ("stream_metadata(1, 2, 3, 4)", "stream_metadata(1, 2, 3, string(id))"):
+        with pytest.raises(tailrace.TailraceReplayError, match="'tagged' or 'sqe'"):
+            spark.range(1).selectExpr(sql).collect()
+    with pytest.raises(TypeError, match="format"):
+        tailrace.stream_metadata(1, F.lit(2), F.lit(3), format=20)  # type: ignore[arg-type]
 
 
 def test_bytes_that_are_no_metadata_read_as_null(spark: SparkSession) -> None:

@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{
 import org.scalatest.Assertion
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.tailrace.state.{CheckpointFiles, Manifest, Run, StateFileNames}
+import io.tailrace.state.{CheckpointFiles, Manifest, Run, StateFileNames, WrittenFile}
 import io.tailrace.testkit.ObjectStore._
 import io.tailrace.testkit.{ObjectStore, ObjectStoreFileSystem, TempDirectory}
 
@@ -148,7 +148,13 @@ final class ObjectStoreFileManagerSuite extends AnyFunSuite with TempDirectory {
     def commit(version: Long, id: Option[String]): Assertion = {
       val file = files.newManifest(version, id)
       val run = Run(StateFileNames.inline(file, 0), 0, 0, Nil)
-      assert(files.commit(file, Manifest(version, 0, Seq(run)), Map(run.name -> local)).runs.head.offset > 0)
+      assert(
+        files
+          .commit(file, Manifest(version, 0, Seq(run)), Map(run.name -> WrittenFile.of(local)))
+          .runs
+          .head
+          .offset > 0
+      )
     }
     assert(requestsOf(commit(1, Some("x"))) == Map(Put -> 1))
     assert(requestsOf(commit(1, None)) - ListPage - Head == Map(Put -> 1))
@@ -163,7 +169,7 @@ final class ObjectStoreFileManagerSuite extends AnyFunSuite with TempDirectory {
       val run = Run(StateFileNames.inline(file, 0), 0, 0, Nil)
       val manifest = Manifest(version, 0, alive :+ run)
       // A run is compacted, or its rows have left, after 40 versions.
-      alive = files.commit(file, manifest, Map(run.name -> local)).runs.toVector.takeRight(40)
+      alive = files.commit(file, manifest, Map(run.name -> WrittenFile.of(local))).runs.toVector.takeRight(40)
     }
     (1L to 100L).foreach(commit)
     val requests = requestsOf((101L to 1300L).foreach { version =>

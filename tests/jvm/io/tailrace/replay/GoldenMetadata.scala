@@ -10,15 +10,17 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 /** `tests/golden/record-metadata.json`, which the Python tests read too; made by neither. */
 object GoldenMetadata {
 
-  /** @param bytes  of the older form, without a tag
+  /** @param bytes  without a tag
     * @param tagged what is written; none: such an offset isn't
+    * @param sqe    what is written for SQE; none as well
     */
   final case class Record(
       pid: Long,
       partition: Int,
       offset: Long,
       bytes: Array[Byte],
-      tagged: Option[Array[Byte]]
+      tagged: Option[Array[Byte]],
+      sqe: Option[Array[Byte]]
   )
   final case class Producer(parts: Seq[String], pid: Long)
 
@@ -33,13 +35,17 @@ object GoldenMetadata {
 
   private def bytes(hex: String): Array[Byte] = HexFormat.of.parseHex(hex)
 
+  private def written(node: JsonNode): Option[Array[Byte]] =
+    Option(node).filterNot(_.isNull).map(found => bytes(found.asText))
+
   lazy val records: Seq[Record] = each("records").map { node =>
     Record(
       node.get("pid").asLong,
       node.get("partition").asInt,
       node.get("offset").asLong,
       bytes(node.get("hex").asText),
-      Option(node.get("tagged")).filterNot(_.isNull).map(found => bytes(found.asText))
+      written(node.get("tagged")),
+      written(node.get("sqe"))
     )
   }
 

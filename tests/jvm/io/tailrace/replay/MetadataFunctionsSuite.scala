@@ -27,15 +27,40 @@ final class MetadataFunctionsSuite extends SparkSuite {
       val rows = frame
         .select(
           call_function("stream_metadata", $"p", $"q", $"o"),
-          call_function("parse_stream_metadata", $"b")
+          call_function("parse_stream_metadata", $"b"),
+          call_function("stream_metadata", $"p", $"q", $"o", lit("sqe"))
         )
         .collect()
       rows.zip(records).foreach { case (row, r) =>
         assert(Option(row.getAs[Array[Byte]](0)).map(_.toSeq) == r.tagged.map(_.toSeq))
         assert(row.getStruct(1) == Row(r.pid, r.partition, r.offset))
+        assert(Option(row.getAs[Array[Byte]](2)).map(_.toSeq) == r.sqe.map(_.toSeq))
       }
       val invalid = (GoldenMetadata.invalid :+ null).toDF("b")
       assert(invalid.select(call_function("parse_stream_metadata", $"b")).collect().forall(_.isNullAt(0)))
+    }
+  }
+
+  test("SQE reads what is written in its form: producer id, partition and offset, big-endian, in 20 bytes") {
+    import spark.implicits._
+    val records = GoldenMetadata.records.filter(_.sqe.nonEmpty)
+    val frame = records.map(r => (r.pid, r.partition, r.offset)).toDF("p", "q", "o").repartition(1)
+    inEachMode {
+      val rows = frame.select(call_function("stream_metadata", $"p", $"q", $"o", lit("sqe"))).as[Array[Byte]]
+      val read = rows.collect().map { bytes =>
+        assert(bytes.length == 20)
+        val in = new java.io.DataInputStream(new java.io.ByteArrayInputStream(bytes))
+        (in.readLong(), in.readInt(), in.readLong())
+      }
+      assert(read.toSeq == records.map(r => (r.pid, r.partition, r.offset)))
+    }
+  }
+
+  test("a format that isn't there is refused when the query is analyzed") {
+    import spark.implicits._
+    Seq(lit("SQE"), lit(""), lit(null), lit(20), $"id".cast("string")).foreach { format =>
+      val call = call_function("stream_metadata", lit(1L), lit(1), $"id", format)
+      refused("TAILRACE_OPTION_INVALID")(spark.range(1).select(call).queryExecution.analyzed: Unit)
     }
   }
 

@@ -47,7 +47,7 @@ abstract class CheckpointFilesFixture extends AnyFunSuite with TempDirectory {
   }
 
   protected def upload(files: CheckpointFiles, name: String): Run = {
-    val run = files.upload(local("upload"), name)
+    val run = files.upload(WrittenFile.of(local("upload")), name)
     assert(run.name == name && run.sections.isEmpty)
     run.copy(sections = Seq(Section("right-key-sorted", 0, 1, 0, 0, 1)))
   }

@@ -1,12 +1,13 @@
 package io.tailrace.state
 
 import java.io.File
-import java.nio.file.Files
+import java.nio.file.{Files, StandardOpenOption}
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
 import org.apache.spark.sql.tailrace.RetriedTask
 
+import io.tailrace.common.TailraceStateException
 import io.tailrace.testkit.{Damage, FileStep, WatchedFiles}
 
 final class CheckpointFilesSuite extends CheckpointFilesFixture {
@@ -115,8 +116,30 @@ final class CheckpointFilesSuite extends CheckpointFilesFixture {
       failing(step, "run$")(unavailable(stored("1-a.run"))(upload(files, "1-a.run")))
       assert(names.isEmpty)
     }
-    assertThrows[java.io.IOException](files.upload(new File(directory, "no such file"), "1-b.run"))
-    assert(names.isEmpty)
+  }
+
+  test("of a local file that isn't any more as it was written, the checkpoint gets nothing") {
+    val files = newFiles()
+    Seq[File => Unit](
+      file => assert(file.delete()),
+      Damage.flipMiddle,
+      file => Damage.truncate(file, file.length - 1),
+      file => Files.write(file.toPath, Array[Byte](0), StandardOpenOption.APPEND): Unit
+    ).foreach { damage =>
+      val written = WrittenFile.of(local("written"))
+      damage(written.file)
+      val name = files.newManifest(1, None)
+      val inline = StateFileNames.inline(name, 0)
+      Seq[() => Any](
+        () => files.upload(written, "1-b.run"),
+        () => files.commit(name, Manifest(1, 0, Seq(Run(inline, 0, 0, Nil))), Map(inline -> written))
+      ).foreach { write =>
+        val error = intercept[TailraceStateException](write())
+        assert(error.getCondition == "TAILRACE_STATE_LOCAL_FILE")
+        assert(error.getMessageParameters.get("file") == written.file.getPath)
+        assert(names.isEmpty)
+      }
+    }
   }
 
   test(

@@ -213,7 +213,7 @@ final class KeyCursorSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
     val page = row(1, 1)
     val live = runOf(Seq(page), Seq(page.copy(value = filterOf(page))))
     intercept[Exception](within(live)(cursor => find(cursor, key(1)))) match {
-      case e: SparkThrowable => assert(e.getCondition == "TAILRACE_STATE_FILE_CORRUPT")
+      case e: SparkThrowable => assert(e.getCondition == "TAILRACE_STATE_LOCAL_FILE")
       case e => throw e
     }
     closeRuns()

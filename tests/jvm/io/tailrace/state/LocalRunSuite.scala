@@ -22,7 +22,7 @@ final class LocalRunSuite extends AnyFunSuite with RunFixture {
   private def assertCorrupt(live: LiveSection): Unit =
     intercept[Exception](live.cursor()) match {
       case e: SparkThrowable =>
-        assert(e.getCondition == "TAILRACE_STATE_FILE_CORRUPT")
+        assert(e.getCondition == "TAILRACE_STATE_LOCAL_FILE")
         assert(e.getMessageParameters.get("file") == live.local.file.getPath)
       case e => throw e
     }

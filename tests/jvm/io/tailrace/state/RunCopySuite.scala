@@ -64,14 +64,17 @@ final class RunCopySuite extends CheckpointFilesFixture with ScalaCheckPropertyC
     val files = newFiles()
     val contents = Seq(1, part - 1, part, part + 1, 2 * part + 7).map(bytes)
     val own = contents.zipWithIndex.map { case (content, i) =>
-      files.upload(local("upload", content), s"1-$i.run")
+      files.upload(WrittenFile.of(local("upload", content)), s"1-$i.run")
     }
     val name = files.newManifest(1, None)
     val inline = contents.indices.map(i => StateFileNames.inline(name, i))
     val written = files.commit(
       name,
       Manifest(1, 0, inline.map(Run(_, 0, 0, Nil))),
-      inline.zip(contents).map { case (run, content) => run -> local(s"$run-inline", content) }.toMap
+      inline
+        .zip(contents)
+        .map { case (run, content) => run -> WrittenFile.of(local(s"$run-inline", content)) }
+        .toMap
     )
     val copies = downloadAll(newFiles(), own ++ written.runs: _*)
     copies.zip(contents ++ contents).foreach { case (copy, content) =>
@@ -83,7 +86,7 @@ final class RunCopySuite extends CheckpointFilesFixture with ScalaCheckPropertyC
   test("a damage in any part is found, and the run is named") {
     val files = newFiles()
     val content = bytes(2 * part + 7)
-    val run = files.upload(local("upload", content), "1-a.run")
+    val run = files.upload(WrittenFile.of(local("upload", content)), "1-a.run")
     Seq(0, part - 1, part, 2 * part + 6).foreach { at =>
       val damaged = content.clone
       damaged(at) = (damaged(at) ^ 1).toByte
@@ -99,7 +102,9 @@ final class RunCopySuite extends CheckpointFilesFixture with ScalaCheckPropertyC
 
   test("a part that can't be read fails the whole, and names the file") {
     val files = newFiles(WatchedFiles.configure(new Configuration))
-    val runs = Seq("1-a.run", "1-b.run").map(name => files.upload(local("upload", bytes(part + 1)), name))
+    val runs = Seq("1-a.run", "1-b.run").map(name =>
+      files.upload(WrittenFile.of(local("upload", bytes(part + 1))), name)
+    )
     failing(FileStep.Open, "b.run$")(unavailable(stored("1-b.run"))(downloadAll(files, runs: _*)))
     failing(FileStep.Read, "a.run$")(unavailable(stored("1-a.run"))(downloadAll(files, runs: _*)))
     downloadAll(files, runs: _*)

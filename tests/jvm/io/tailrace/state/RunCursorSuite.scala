@@ -117,7 +117,7 @@ final class RunCursorSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
       case e: SparkThrowable => e
       case e => throw e
     }
-    assert(error.getCondition == "TAILRACE_STATE_FILE_CORRUPT")
+    assert(error.getCondition == "TAILRACE_STATE_LOCAL_FILE")
     assert(error.getMessageParameters.get("file") == live.local.file.getPath)
   }
 }

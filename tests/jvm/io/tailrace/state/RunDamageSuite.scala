@@ -73,7 +73,7 @@ final class RunDamageSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
 
   private def assertCorrupt(content: Array[Byte]): Unit = starters.foreach { start =>
     intercept[Exception](walk(content, start)) match {
-      case e: SparkThrowable => assert(e.getCondition == "TAILRACE_STATE_FILE_CORRUPT")
+      case e: SparkThrowable => assert(e.getCondition == "TAILRACE_STATE_LOCAL_FILE")
       case e => throw e
     }
   }
@@ -120,7 +120,7 @@ final class RunDamageSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
       (at, value, start) =>
         try walk(withInt(at, value), start)
         catch {
-          case e: SparkThrowable => assert(e.getCondition == "TAILRACE_STATE_FILE_CORRUPT")
+          case e: SparkThrowable => assert(e.getCondition == "TAILRACE_STATE_LOCAL_FILE")
         }
     }
   }

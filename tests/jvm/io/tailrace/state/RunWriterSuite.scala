@@ -6,9 +6,9 @@ import java.util.HexFormat
 
 import scala.collection.mutable.ArrayBuffer
 
-import org.rocksdb.RocksDBException
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.tailrace.common.TailraceStateException
 import io.tailrace.testkit.{RunFixture, TestRow}
 
 final class RunWriterSuite extends AnyFunSuite with RunFixture {
@@ -16,7 +16,8 @@ final class RunWriterSuite extends AnyFunSuite with RunFixture {
 
   /** Keys and values of all pages of the kind's rows. */
   private def pagesOf(live: LiveSection): Seq[(Array[Byte], Array[Byte])] = {
-    val entries = live.local.iterator()
+    val opened = live.local.open()
+    val entries = opened.entries
     val found = new ArrayBuffer[(Array[Byte], Array[Byte])]
     try {
       entries.seekToFirst()
@@ -24,7 +25,7 @@ final class RunWriterSuite extends AnyFunSuite with RunFixture {
         if (entries.key().head == kind.id) found += entries.key() -> entries.value()
         entries.next()
       }
-    } finally entries.close()
+    } finally live.local.close(opened)
     found.toSeq
   }
 
@@ -131,7 +132,10 @@ final class RunWriterSuite extends AnyFunSuite with RunFixture {
   test("a file that can't be written is an error at once, and nothing stays taken") {
     val buffers = Seq.fill(100)(PageBuffer.take())
     PageBuffer.giveBack(buffers.head)
-    assertThrows[RocksDBException](new RunWriter(new File(directory, "missing/1.run")))
+    val error =
+      intercept[TailraceStateException](new RunWriter(new File(directory, "missing/1.run")))
+    assert(error.getCondition == "TAILRACE_STATE_FILE_UNAVAILABLE")
+    assert(error.getMessageParameters.get("file").endsWith("missing/1.run"))
     assert(PageBuffer.take() eq buffers.head)
     buffers.foreach(PageBuffer.giveBack)
   }

@@ -237,8 +237,37 @@ object Errors {
       "reason" -> reason
     )
 
+  /** A file that no other one is a copy's origin of: of the checkpoint, or of a folder of windows. */
   def stateFileCorrupt(file: String, reason: String, cause: Throwable = null): TailraceStateException =
     stateError("TAILRACE_STATE_FILE_CORRUPT", cause, "file" -> file, "reason" -> reason)
+
+  /** A local file that the checkpoint doesn't have, but a task can make again.
+    *
+    * @param content what it has: "rows that ..."
+    */
+  def stateLocalFile(
+      file: String,
+      content: String,
+      reason: String,
+      cause: Throwable
+  ): TailraceStateException =
+    stateError("TAILRACE_STATE_LOCAL_FILE", cause, "file" -> file, "content" -> content, "reason" -> reason)
+
+  /** A local copy of a file, which is damaged again each time it was made again.
+    *
+    * @param original in the checkpoint
+    */
+  def stateLocalCopy(
+      file: String,
+      original: String,
+      reason: String,
+      cause: Throwable
+  ): TailraceStateException =
+    stateError("TAILRACE_STATE_LOCAL_COPY", cause, "file" -> file, "original" -> original, "reason" -> reason)
+
+  /** A local file of a query that writes no state into its checkpoint. */
+  def stateOnlyCopy(file: String, reason: String, cause: Throwable): TailraceStateException =
+    stateError("TAILRACE_STATE_ONLY_COPY", cause, "file" -> file, "reason" -> reason)
 
   /** The file system failed; the file may be fine.
     *

@@ -153,6 +153,7 @@ object JoinMetrics {
   val NullKeyRightRows = "nullKeyRightRows"
   val LostVersions = "lostVersions"
   val LoadedBytes = "loadedBytes"
+  val ReplacedCopies = "replacedCopies"
   val LoadTimeMs = "loadTimeMs"
   val StateFiles = "stateFiles"
   val LeftStoreBytes = "leftStoreBytes"
@@ -165,7 +166,8 @@ object JoinMetrics {
   private val counts = Seq(
     NullKeyRightRows -> "right rows dropped for a null key or time",
     LostVersions -> "versions of the state that were lost at a restart, over all partitions",
-    StateFiles -> "files of the state"
+    StateFiles -> "files of the state",
+    ReplacedCopies -> "damaged local files of the state, made again from the checkpoint"
   )
   private val sizes = Seq(
     LeftStoreBytes -> "bytes of left rows in the state",

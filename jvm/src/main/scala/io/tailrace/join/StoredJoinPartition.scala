@@ -77,6 +77,7 @@ final class StoredJoinPartition(
     tasks.report(store, metrics)
     metrics(JoinMetrics.StateFiles) += store.files
     metrics(JoinMetrics.LostVersions) += store.load.lostVersions
+    metrics(JoinMetrics.ReplacedCopies) += store.takeReplacedCopies()
     metrics(JoinMetrics.LoadedBytes) += store.load.bytes
     metrics(JoinMetrics.LoadTimeMs) += store.load.millis
     metrics(JoinMetrics.LeftStoreBytes) += tasks.leftKinds.map(store.bytesOf).sum

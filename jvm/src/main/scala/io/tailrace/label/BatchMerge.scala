@@ -245,7 +245,7 @@ private object KeyOnDisk {
     */
   def of(first: Candidates, rest: KeyedRows, memory: RowMemory, forwardOnly: Boolean): KeyOnDisk = {
     val directory = SparkState.localDirectory("tailrace-key")
-    val local = new LocalRun("key", new File(directory, "key.run"))
+    val local = new LocalRun("key", new File(directory, "key.run"), content = LocalContent.Scratch)
     local.acquire()
     try {
       val writer = new RunWriter(local.file)

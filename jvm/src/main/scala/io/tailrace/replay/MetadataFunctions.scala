@@ -13,11 +13,15 @@ import org.apache.spark.unsafe.types.UTF8String
 import io.tailrace.common.Errors
 import io.tailrace.plan.SqlFunction
 
-/** `stream_metadata(producer id, partition, offset)`: [[RecordMetadata]] as `binary`. Null if an argument is
-  * null or out of range.
+/** `stream_metadata(producer id, partition, offset[, format])`: [[RecordMetadata]] as `binary`. Null if an argument
+  * is null or out of range.
   */
-case class StreamMetadata(producerId: Expression, partition: Expression, offset: Expression)
-    extends MetadataFunction {
+case class StreamMetadata(
+    producerId: Expression,
+    partition: Expression,
+    offset: Expression,
+    format: MetadataFormat = MetadataFormat.Tagged
+) extends MetadataFunction {
   override def children: Seq[Expression] = Seq(producerId, partition, offset)
   override def inputTypes: Seq[DataType] = Seq(LongType, IntegerType, LongType)
   override def prettyName: String = "stream_metadata"
@@ -27,10 +31,41 @@ case class StreamMetadata(producerId: Expression, partition: Expression, offset:
       .orElse(atLeast(0, offset, "offset", RecordMetadata.OffsetLimit - 1))
 
   override lazy val replacement: Expression =
-    StaticInvoke(RecordMetadata.getClass, BinaryType, "encode", children, inputTypes)
+    StaticInvoke(RecordMetadata.getClass, BinaryType, format.encoder, children, inputTypes)
 
   override protected def withNewChildrenInternal(c: IndexedSeq[Expression]): Expression =
     copy(c(0), c(1), c(2))
+}
+
+/** The bytes that say where a record comes from have one of two forms.
+  *
+  * @param name    as a user writes it
+  * @param encoder the method of [[RecordMetadata]] that writes it
+  */
+sealed abstract class MetadataFormat(val name: String, val encoder: String) extends Serializable
+
+object MetadataFormat {
+
+  /** 24 bytes, which are told from other keys. */
+  case object Tagged extends MetadataFormat("tagged", "encode")
+
+  /** 20 bytes, as SQE reads and writes them. */
+  case object Sqe extends MetadataFormat("sqe", "encodeUntagged")
+
+  private val all = Seq(Tagged, Sqe)
+
+  def of(argument: Expression): MetadataFormat = {
+    val isText = argument.foldable && argument.dataType.isInstanceOf[StringType]
+    val value = if (isText) Option(argument.eval()).fold("")(_.toString) else argument.sql
+    all.find(isText && _.name == value).getOrElse {
+      throw Errors.optionInvalid(
+        "tailrace.stream_metadata",
+        "format",
+        value,
+        all.map(f => s"'${f.name}'").mkString(" or ")
+      )
+    }
+  }
 }
 
 /** `parse_stream_metadata(binary)`: a struct of `pid`, `partition` and `offset`, or null if the bytes aren't
@@ -196,19 +231,26 @@ object ReplayFunctions {
       throw Errors.functionArgumentType(call, name, value.dataType.sql, "a whole number, INT or BIGINT")
     }
 
+  private def metadata(
+      producerId: Expression,
+      partition: Expression,
+      offset: Expression,
+      format: MetadataFormat
+  ): Expression = {
+    wholeNumbers("stream_metadata", "producer_id" -> producerId, "partition" -> partition, "offset" -> offset)
+    StreamMetadata(producerId, partition, offset, format)
+  }
+
   val all: Seq[SqlFunction.Description] = Seq(
     SqlFunction(
       classOf[StreamMetadata],
-      "stream_metadata(producer_id, partition, offset)",
-      "24 bytes that name a record's producer, source partition and source offset."
-    ) { case Seq(producerId, partition, offset) =>
-      wholeNumbers(
-        "stream_metadata",
-        "producer_id" -> producerId,
-        "partition" -> partition,
-        "offset" -> offset
-      )
-      StreamMetadata(producerId, partition, offset)
+      "stream_metadata(producer_id, partition, offset[, format])",
+      "24 bytes that name a record's producer, source partition and source offset; 20 with the format 'sqe'."
+    ) {
+      case Seq(producerId, partition, offset) =>
+        metadata(producerId, partition, offset, MetadataFormat.Tagged)
+      case Seq(producerId, partition, offset, format) =>
+        metadata(producerId, partition, offset, MetadataFormat.of(format))
     },
     SqlFunction(
       classOf[ParseStreamMetadata],

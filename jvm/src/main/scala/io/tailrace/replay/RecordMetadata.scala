@@ -13,7 +13,7 @@ import java.security.MessageDigest
   * }}}
   *
   * No text in UTF-8 begins with FF. Of other random keys of 24 bytes, one of 2^34 is taken for metadata. The
-  * older form is the 20 bytes without the tag: see [[isPlausible]].
+  * other form is the 20 bytes without the tag, which is SQE's: see [[isPlausible]].
   *
   * Partitions and offsets are never negative. So of two keys of one producer and partition, the greater one
   * in the order of bytes has the greater offset. Methods return null for null, because Spark's generated code
@@ -38,6 +38,11 @@ object RecordMetadata {
   def encode(producerId: Long, partition: Int, offset: Long): Array[Byte] =
     if (!isInRange(partition, offset)) null
     else ByteBuffer.allocate(Length).putInt(Tag).putLong(producerId).putInt(partition).putLong(offset).array
+
+  /** The same without the tag, as SQE's replay filter reads them. */
+  def encodeUntagged(producerId: Long, partition: Int, offset: Long): Array[Byte] =
+    if (!isInRange(partition, offset)) null
+    else ByteBuffer.allocate(UntaggedLength).putLong(producerId).putInt(partition).putLong(offset).array
 
   /** Whether 20 bytes without a tag are metadata rather than another key. No text is: its bytes are 0x20 or
     * more where metadata has the first byte of the partition, which is 0, and the first byte of the offset.

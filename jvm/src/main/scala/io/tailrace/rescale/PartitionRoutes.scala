@@ -3,7 +3,6 @@ package io.tailrace.rescale
 import scala.collection.mutable
 import scala.util.control.NonFatal
 
-import io.tailrace.common.Errors
 import io.tailrace.join.Side
 import io.tailrace.rewrite.{JoinState, RewriteErrors, RowRoute, RowRoutes}
 import io.tailrace.state.{LiveSection, RowLayout, RunCursor, StoreKind}
@@ -53,7 +52,7 @@ private final class PartitionRoute(targets: RowTargets) extends RowRoute {
     try targets.of(keyed.base, keyed.at)
     catch {
       case e: RowTargets.ElsewhereException =>
-        throw Errors.stateFileCorrupt(live.local.name, s"it has a row of partition ${e.partition}")
+        throw live.local.corrupt(s"it has a row of partition ${e.partition}")
       // A key that isn't of the types.
       case NonFatal(e) => throw RewriteErrors.keysUnreadable(live.local.name, targets.types, e)
     }

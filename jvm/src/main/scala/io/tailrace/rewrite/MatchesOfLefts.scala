@@ -1,6 +1,5 @@
 package io.tailrace.rewrite
 
-import io.tailrace.common.Errors
 import io.tailrace.state.{LiveSection, LoadedState, MergedSections, RunCursor, StoreKind}
 
 /** The matches that eager matching has found for left rows that wait, each with its left row. Both are in the order of
@@ -40,7 +39,7 @@ private[tailrace] final class MatchesOfLefts(state: LoadedState) extends AutoClo
   def left: RunCursor = {
     while (!lefts.isEmpty && order < 0) lefts.drop()
     if (lefts.isEmpty || order > 0)
-      throw Errors.stateFileCorrupt(sections.head.local.name, "it has a match without its left row")
+      throw sections.head.local.corrupt("it has a match without its left row")
     lefts.head
   }
 

@@ -47,8 +47,8 @@ private[rewrite] final class PartitionRewrite(
 
   private def upload(split: SplitRun, level: Int, number: Int): SplitPart = {
     val files = join.files(after, split.target, conf)
-    val run = files.upload(split.file, StateFileNames.run(version))
-    split.file.delete()
+    val run = files.upload(split.written, StateFileNames.run(version))
+    split.written.file.delete()
     val sections = split.sections.map(_.copy(schema = join.shapes.newest))
     SplitPart(split.target, run.copy(sections = sections, level = level), number)
   }

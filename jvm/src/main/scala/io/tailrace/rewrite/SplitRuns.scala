@@ -4,10 +4,10 @@ import java.io.File
 
 import scala.collection.mutable
 
-import io.tailrace.state.{RunWriter, Section, StoreKind}
+import io.tailrace.state.{RunWriter, Section, StoreKind, WrittenFile}
 
 /** A run of a new partition, in a local file. */
-private[tailrace] final case class SplitRun(target: Int, file: File, sections: Seq[Section])
+private[tailrace] final case class SplitRun(target: Int, written: WrittenFile, sections: Seq[Section])
 
 /** Writes rows, in the order of a run's sections, into a run for each new partition that gets some of them.
   *
@@ -40,7 +40,7 @@ private[tailrace] final class SplitRuns(newFile: () => File) extends AutoCloseab
     part.writer.end()
     part.writer.finish()
     part.writer.close()
-    SplitRun(target.toInt, part.file, part.writer.sections)
+    SplitRun(target.toInt, WrittenFile.of(part.file), part.writer.sections)
   }
 
   override def close(): Unit = parts.values.foreach(_.writer.close())

@@ -1,8 +1,6 @@
 package io.tailrace.state
 
-import java.io._
-import java.nio.file.Files
-import java.util.zip.CRC32C
+import java.io.{BufferedInputStream, File, IOException}
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -55,24 +53,21 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
       StateFileNames.manifest(version, recent.beginAttempt(version))
     }(StateFileNames.manifestOf(version, _))
 
-  override def upload(local: File, name: String): Run = {
-    val (length, crc) = reading(local)(in => files.write(new Path(directory, name))(copy(in, _)))
+  override def upload(local: WrittenFile, name: String): Run = {
+    files.write(new Path(directory, name))(local.copyTo)
     recent.written(name)
-    Run(name, length, crc, Nil)
+    Run(name, local.length, local.crc32c, Nil)
   }
 
-  override def commit(file: String, manifest: Manifest, inline: Map[String, File]): Manifest = {
+  override def commit(file: String, manifest: Manifest, inline: Map[String, WrittenFile]): Manifest = {
     val measured = manifest.runs.map { run =>
-      inline.get(run.name).fold(run) { local =>
-        val (length, crc) = reading(local)(copy(_, OutputStream.nullOutputStream))
-        run.copy(length = length, crc32c = crc)
-      }
+      inline.get(run.name).fold(run)(local => run.copy(length = local.length, crc32c = local.crc32c))
     }
     val complete = manifest.copy(runs = measured)
     val text = Manifest.encode(complete, place, file)
     files.write(new Path(directory, file)) { out =>
       out.write(text)
-      measured.foreach(run => inline.get(run.name).foreach(local => Files.copy(local.toPath, out)))
+      measured.foreach(run => inline.get(run.name).foreach(_.copyTo(out)))
     }
     recent.written(file)
     retained.know(file, manifest.fileNames)
@@ -198,25 +193,4 @@ object CheckpointFiles {
 
   /** Files that a purge leaves for the next one, where one request deletes many. */
   private val MostWaiting = 32
-
-  private def reading[T](local: File)(body: InputStream => T): T = {
-    val in = new FileInputStream(local)
-    try body(in)
-    finally in.close()
-  }
-
-  /** @return how many bytes were copied, and their CRC-32C */
-  private def copy(in: InputStream, out: OutputStream): (Long, Long) = {
-    val buffer = new Array[Byte](1 << 16)
-    val crc = new CRC32C
-    var length = 0L
-    var n = in.read(buffer)
-    while (n >= 0) {
-      out.write(buffer, 0, n)
-      crc.update(buffer, 0, n)
-      length += n
-      n = in.read(buffer)
-    }
-    (length, crc.getValue)
-  }
 }

@@ -135,12 +135,15 @@ private[state] final class Compacted(
   * }}}
   *
   * A compaction that fails or is lost leaves the runs as they are.
+  *
+  * @param isIn is told that a new run is in the checkpoint
   */
 private[state] final class Compactor(
     fanIn: Int,
     versionsToRetain: Int,
     stateLog: StateLog,
     shapes: RowShapes,
+    isIn: (LocalRun, Run) => Unit,
     newLocalRun: String => LocalRun
 ) extends Logging {
   private var busy = false
@@ -215,7 +218,9 @@ private[state] final class Compactor(
         Some(new Compacted(inputs, state.manifest.expiredThrough, newest, gone, run, local, shapes))
       if (sections.nonEmpty) {
         val written = sections.map(_.copy(schema = inputs.head.section.schema))
-        val run = stateLog.upload(local.file, local.name).copy(sections = written, level = level)
+        val run =
+          stateLog.upload(WrittenFile.of(local.file), local.name).copy(sections = written, level = level)
+        isIn(local, run)
         logInfo(s"Compacted ${runsOf(inputs)} runs into ${run.name}, level $level")
         compacted(run)
       } else if (gone.marks.nonEmpty) {

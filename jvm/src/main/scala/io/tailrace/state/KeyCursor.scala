@@ -1,7 +1,5 @@
 package io.tailrace.state
 
-import io.tailrace.common.Errors
-
 /** Goes through a key-sorted section from one key to the next that is asked for. Where the section has
   * [[PageFilters]], it reads the pages only that may hold such a key:
   *
@@ -83,7 +81,7 @@ final class KeyCursor(val live: LiveSection) extends AutoCloseable {
     pagesRead += 1
     // Rows of the key would be lost in silence.
     if (!opened.isValid || opened.seq != RowLayout.seq(filters.base, filters.firstAt))
-      throw Errors.stateFileCorrupt(live.local.path, "a filter is of a page that isn't there")
+      throw live.local.corrupt("a filter is of a page that isn't there")
   }
 
   private def dropFilters(): Unit = {

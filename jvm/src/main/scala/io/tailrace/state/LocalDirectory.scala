@@ -35,10 +35,28 @@ import io.tailrace.common.{Errors, TailraceConf}
   */
 private[state] final class LocalDirectory private (
     val path: File,
-    lock: Option[FileLock],
+    private var lock: Option[FileLock],
     private var before: Seq[(File, FileLock)]
 ) extends Logging {
-  def file(name: String): File = new File(path, name)
+  private var isClosed = false
+
+  def file(name: String): File = {
+    if (!path.isDirectory) restore()
+    new File(path, name)
+  }
+
+  /** Makes it again, where a program has deleted it that cleans folders of temporary files. */
+  private def restore(): Unit = synchronized {
+    try {
+      Files.createDirectories(path.toPath)
+      logWarning(s"TAILRACE_STATE_LOCAL_DIRECTORY: $path was deleted while it was in use; it is made again")
+      // The lock was on a file that is gone.
+      if (!isClosed) lock = lock.map { held =>
+        held.channel.close()
+        LocalDirectory.locked(path).getOrElse(throw new IOException("another process locks it"))
+      }
+    } catch { case e: IOException => throw Errors.stateFileUnavailable(path.getPath, "created", e) }
+  }
 
   /** Whether the files are of use when the owner has ended. */
   def outlivesOwner: Boolean = lock.nonEmpty
@@ -70,6 +88,7 @@ private[state] final class LocalDirectory private (
 
   /** Lets the next owner have the files. A directory without any is deleted. */
   def close(): Unit = synchronized {
+    isClosed = true
     before.foreach { case (_, held) => held.channel.close() }
     before = Nil
     val isEmpty = Option(path.list).exists(_.forall(_ == LocalDirectory.Lock))

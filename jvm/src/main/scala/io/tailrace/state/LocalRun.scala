@@ -6,9 +6,9 @@ import java.util.concurrent.CompletableFuture
 import java.util.concurrent.atomic.AtomicLong
 
 import org.apache.spark.internal.Logging
-import org.rocksdb._
+import org.rocksdb.{RocksDBException, SstFileReaderIterator, Status}
 
-import io.tailrace.common.{Errors, TailraceConf}
+import io.tailrace.common.{Errors, TailraceStateException}
 
 /** The local copy of a run, open for reading. Several stores and versions may use it at a time, for instance
   * a killed task and its successor. So it counts its users, and the last one deletes the file. To close
@@ -22,15 +22,28 @@ import io.tailrace.common.{Errors, TailraceConf}
   *   cursor()          ──> not here: goes before the others, and waits ──> RocksDB's reader
   * }}}
   *
+  * Where a file that the checkpoint has is found damaged or gone, another copy takes its place, and the cursors go
+  * on with it, one after the other, each at the row where it was:
+  *
+  * {{{
+  *   generation 0   file, reader, cursors a and b      a finds a damaged block
+  *   generation 1   new file, new reader: a            b reads the former file until it finds damage, or ends
+  * }}}
+  *
   * @param comingFrom how it comes from the checkpoint; none for a file that has been written here
   * @param link       to the checkpoint's own file, if few pages of it are read
+  * @param content    of a file that the checkpoint doesn't have, for errors
+  * @param onReplaced is called when another copy takes the place of a damaged one
   */
 final class LocalRun(
     val name: String,
     val file: File,
     comingFrom: Option[RunCopy] = None,
-    link: Option[RunLink] = None
+    link: Option[RunLink] = None,
+    content: LocalContent = LocalContent.Added,
+    onReplaced: () => Unit = () => ()
 ) extends Logging {
+  import LocalRun._
 
   /** The version whose batch has written the run; none for a file that isn't part of the state. */
   lazy val version: Option[Long] = StateFileNames.runVersion(name)
@@ -40,7 +53,8 @@ final class LocalRun(
   @volatile private var readers = 0
   private var gone = false
   private var isLeft = false
-  private var reader: SstFileReader = _
+  private var reader: SharedReader = _
+  private var generation = 0
   @volatile private var copy = comingFrom
   private val waited = new AtomicLong
   private var deletion = CompletableFuture.completedFuture(())
@@ -62,48 +76,123 @@ final class LocalRun(
     if (isLast) LocalDisk.gone(this)
   }
 
-  /** An iterator, to be given back to [[close]]. */
-  private[state] def iterator(): SstFileReaderIterator = {
+  /** Its entries, to be given back to [[close]]. */
+  private[state] def open(): OpenRun = {
     synchronized {
       require(users > 0, s"$name is not in use")
       hold()
     }
-    try {
-      bring()
-      copy.foreach(c => LocalDisk.used(this, c.length))
-      synchronized {
-        if (reader == null) {
-          link.foreach(_.make(file))
-          reader = openReader()
-        }
-        reader.newIterator(SstOptions.read)
-      }
-    } catch {
+    try opened(0)
+    catch {
       case e: Throwable =>
         letGo()
         throw e
     }
   }
 
-  private[state] def close(entries: SstFileReaderIterator): Unit = {
+  private[state] def close(entries: OpenRun): Unit = {
     entries.close()
     letGo()
   }
 
-  /** Of the file, for errors. */
-  private[tailrace] def path: String = link.fold(file.getPath)(_.path)
-
-  /** A reader that couldn't be opened must not be used: RocksDB would end the JVM. */
-  private def openReader(): SstFileReader = {
-    val opened = new SstFileReader(SstOptions.options)
-    try opened.open(file.getPath)
-    catch {
-      case e: RocksDBException =>
-        opened.close()
-        throw Errors.stateFileCorrupt(path, "RocksDB can't open it", e)
-    }
-    opened
+  /** Other entries, where a read of these has failed, which are closed then.
+    *
+    * @param failures how often this read had failed before
+    * @throws io.tailrace.common.TailraceStateException which says whose the damage is, if no other copy can help
+    */
+  private[state] def another(entries: OpenRun, failures: Int, error: RocksDBException): OpenRun = {
+    damaged(entries.generation, failures, "a block can't be read", error)
+    val next = opened(failures + 1)
+    entries.close()
+    next
   }
+
+  private def opened(failuresBefore: Int): OpenRun = {
+    var failures = failuresBefore
+    var found: OpenRun = null
+    while (found == null) {
+      bring()
+      copy.foreach(c => LocalDisk.used(this, c.length))
+      var tried = 0
+      var error: RocksDBException = null
+      synchronized {
+        tried = generation
+        // Another reader may have found it damaged meanwhile.
+        if (isHere)
+          try found = openHere()
+          catch { case e: RocksDBException => error = e }
+      }
+      if (error != null) {
+        damaged(tried, failures, "RocksDB can't open it", error)
+        failures += 1
+      }
+    }
+    found
+  }
+
+  private def openHere(): OpenRun = {
+    if (reader == null) {
+      link.foreach(_.make(file))
+      copy.foreach { c =>
+        if (file.length != c.length)
+          throw new RocksDBException(s"it has ${file.length} bytes instead of ${c.length}")
+      }
+      reader = SharedReader.open(file)
+    }
+    new OpenRun(reader, generation)
+  }
+
+  /** Lets another copy come in the place of a file that can't be read.
+    *
+    * @param of       the generation that was read
+    * @param failures of the same read before
+    */
+  private def damaged(of: Int, failures: Int, reason: String, error: RocksDBException): Unit =
+    if (synchronized(generation == of)) {
+      if (!isInCheckpoint) throw corrupt(reason, error)
+      // A copy that is as the manifest says is no worse than the checkpoint's file.
+      if (failures > 0 && copy.forall(_.isWhole))
+        throw (if (isOfDisk(error)) Errors.stateFileUnavailable(file.getPath, "read", error)
+               else corrupt(reason, error))
+      if (failures >= MostReplaced) throw Errors.stateLocalCopy(file.getPath, path, reason, error)
+      replace(of, reason, error)
+    }
+
+  private def isOfDisk(error: RocksDBException): Boolean =
+    Option(error.getStatus).exists(_.getCode == Status.Code.IOError)
+
+  private def replace(of: Int, reason: String, error: RocksDBException): Unit = {
+    val isFirst = synchronized {
+      (generation == of) && {
+        generation += 1
+        closeReader()
+        copy.foreach(_.replace())
+        true
+      }
+    }
+    if (isFirst) {
+      onReplaced()
+      val how = if (file.exists) s"$reason: ${error.getMessage}" else "it is gone"
+      logWarning(
+        s"TAILRACE_STATE_LOCAL_COPY_REPLACED: the local copy $file of $path is damaged ($how); it is made again from " +
+          "the checkpoint"
+      )
+    }
+  }
+
+  private def isInCheckpoint: Boolean = link.nonEmpty || copy.nonEmpty
+
+  /** Of the checkpoint's file, or of the local one if the checkpoint has none; for errors. */
+  private[tailrace] def path: String = link.map(_.path).orElse(copy.map(_.path)).getOrElse(file.getPath)
+
+  /** The error of content that makes no sense, although it is what was written: RocksDB has verified its checksums. */
+  private[tailrace] def corrupt(reason: String, cause: Throwable = null): TailraceStateException =
+    if (isInCheckpoint) Errors.stateFileCorrupt(path, reason, cause)
+    else
+      content match {
+        case LocalContent.OnlyCopy => Errors.stateOnlyCopy(file.getPath, reason, cause)
+        case own => Errors.stateLocalFile(file.getPath, own.words, reason, cause)
+      }
 
   private[state] def length: Long = copy.fold(0L)(_.length)
   private[state] def isHere: Boolean = copy.forall(_.isDone)
@@ -183,12 +272,39 @@ final class LocalRun(
   }
 
   private def closeReader(): Unit = {
-    if (reader != null) reader.close()
+    if (reader != null) reader.giveUp()
     reader = null
   }
 }
 
+/** Entries of a run, in the file that it had at a time. */
+private[state] final class OpenRun(reader: SharedReader, val generation: Int) {
+  val entries: SstFileReaderIterator = reader.iterator()
+  def close(): Unit = reader.close(entries)
+}
+
+/** What a local file has that the checkpoint doesn't have.
+  *
+  * @param words for errors: "it has `words`"
+  */
+sealed abstract class LocalContent(val words: String)
+
+object LocalContent {
+
+  /** Rows that a batch, a compaction or a command has written, until they are in the checkpoint. */
+  case object Added extends LocalContent("rows on their way into the checkpoint")
+
+  /** Rows that aren't part of the state. */
+  case object Scratch extends LocalContent("rows that a task has put aside for itself")
+
+  /** The state of a query that runs with durability none. */
+  case object OnlyCopy extends LocalContent("the state")
+}
+
 object LocalRun {
+
+  /** So many copies of one file may be bad in a row; then the disk is. */
+  private val MostReplaced = 3
 
   /** Lets the runs of sections come side by side that are opened one after the other. */
   def prepare(sections: Seq[LiveSection]): Unit = LocalDisk.prepare(sections.map(_.local).distinct)
@@ -207,7 +323,7 @@ final class LiveSection(
     val change =
       try shapes.change(section)
       catch {
-        case e: ValueChange.UnfitException => throw Errors.stateFileCorrupt(local.path, e.getMessage, e)
+        case e: ValueChange.UnfitException => throw local.corrupt(e.getMessage, e)
       }
     new RunCursor(local, section.kind, section.bucket, section.minTime, change)
   }
@@ -229,32 +345,4 @@ final class LiveSection(
       }
     } finally at.close()
   }
-}
-
-/** The RocksDB objects that all runs of a JVM share. They are never closed. */
-object SstOptions {
-  RocksDB.loadLibrary()
-
-  @volatile private var cacheBytes = TailraceConf.BlockCacheBytes.default
-
-  /** Sets the size of the block cache. It has no effect after the first run was opened. */
-  def configureCache(bytes: Long): Unit = cacheBytes = bytes
-
-  private lazy val cache = new LRUCache(cacheBytes)
-
-  /** There is no bloom filter: merges read whole ranges, and in an experiment a prefix filter made a range
-    * scan lose rows without an error.
-    */
-  lazy val options: Options = {
-    val table = new BlockBasedTableConfig().setBlockCache(cache).setBlockSize(16L << 10).setFormatVersion(5)
-    new Options()
-      .setTableFormatConfig(table)
-      .setCompressionType(CompressionType.LZ4_COMPRESSION)
-      .setCreateIfMissing(true)
-  }
-
-  lazy val environment: EnvOptions = new EnvOptions()
-
-  /** Checksums of blocks are verified on each read. */
-  lazy val read: ReadOptions = new ReadOptions().setTotalOrderSeek(true).setVerifyChecksums(true)
 }

@@ -9,18 +9,18 @@ import java.util.concurrent.{ExecutionException, Future}
   *   large   is copied into the checkpoint while the operator goes on
   * }}}
   */
-private[state] final class NewRun(val local: LocalRun) {
+private[state] final class NewRun(val local: LocalRun, val written: WrittenFile) {
   private var upload = Option.empty[Future[Run]]
 
   /** Whether it comes into the manifest's file. */
   def isInline: Boolean = upload.isEmpty
 
   /** Begins to copy it into the checkpoint. */
-  def uploadBy(owner: OwnStore): Unit = upload = Some(owner.upload(local))
+  def uploadBy(owner: OwnStore): Unit = upload = Some(owner.upload(local, written))
 
   /** Waits for the end of the copy, and throws the error that it ended with. */
   def complete(): Run =
-    try upload.fold(Run(local.name, local.file.length, 0L, Nil))(_.get())
+    try upload.fold(Run(local.name, written.length, written.crc32c, Nil))(_.get())
     catch { case e: ExecutionException => throw e.getCause }
 }
 

@@ -1,7 +1,8 @@
 package io.tailrace.state
 
-import java.io.File
+import java.io.{File, IOException}
 import java.util.UUID
+import java.util.concurrent.atomic.AtomicLong
 import java.util.concurrent.{ExecutorService, Future, RejectedExecutionException, TimeUnit}
 
 import scala.collection.mutable.ArrayBuffer
@@ -11,7 +12,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.tailrace.{SparkState, StateStoreConf, StateStoreId}
 
-import io.tailrace.common.{Durability, TailraceConf}
+import io.tailrace.common.{Durability, Errors, TailraceConf}
 
 /** The state of one partition of an operator on one executor. It loads versions and hands out stores. The
   * newest version's runs stay as local files, so that the next batch reads nothing from the checkpoint. A
@@ -68,16 +69,42 @@ private[state] final class OwnStore(
     versionsToRetain,
     stateLog,
     shapes,
-    name => new LocalRun(name, localFile(name))
+    isIn,
+    name => localRun(name, localFile(name), contentOfNewRuns)
   )
 
+  private val replacedCopies = new AtomicLong
+
+  /** How many damaged local files were made again since this was asked last. */
+  def takeReplacedCopies(): Long = replacedCopies.getAndSet(0)
+
+  /** What local files have that the checkpoint doesn't have. */
+  def contentOfNewRuns: LocalContent = if (stateLog.durable) LocalContent.Added else LocalContent.OnlyCopy
+
+  def localRun(
+      name: String,
+      file: File,
+      content: LocalContent,
+      comingFrom: Option[RunCopy] = None
+  ): LocalRun =
+    new LocalRun(
+      name,
+      file,
+      comingFrom,
+      content = content,
+      onReplaced = () => replacedCopies.incrementAndGet(): Unit
+    )
+
   /** Begins to copy a run into the checkpoint. The copy holds the run, because the task may end before it. */
-  def upload(run: LocalRun): Future[Run] = {
+  def upload(run: LocalRun, written: WrittenFile): Future[Run] = {
     run.acquire()
     try
       OwnStore.uploads.submit { () =>
-        try stateLog.upload(run.file, run.name)
-        finally run.release()
+        try {
+          val uploaded = stateLog.upload(written, run.name)
+          isIn(run, uploaded)
+          uploaded
+        } finally run.release()
       }
     catch {
       case e: RejectedExecutionException =>
@@ -85,6 +112,10 @@ private[state] final class OwnStore(
         throw e
     }
   }
+
+  /** Says that a run which was written here is in the checkpoint. */
+  private def isIn(local: LocalRun, run: Run): Unit = if (stateLog.durable)
+    local.isIn(stateLog.copyOf(run, local.file, local.version.getOrElse(0L), LocalBytes.Whole))
 
   def localFile(name: String): File = local.file(name)
 
@@ -200,20 +231,18 @@ private[state] final class OwnStore(
     val left = local.take(run)
     val file = left.getOrElse(newFile(run.name))
     val holds = if (left.isEmpty) LocalBytes.None else LocalBytes.Unchecked
-    new LocalRun(run.name, file, Some(stateLog.copyOf(run, file, version, holds)))
+    localRun(run.name, file, contentOfNewRuns, Some(stateLog.copyOf(run, file, version, holds)))
   }
 
   /** An empty local file. Another attempt may still use a file of the run's name. */
   private def newFile(name: String): File =
-    Seq(localFile(name), localFile(s"${UUID.randomUUID}.run")).find(_.createNewFile()).get
+    try Seq(localFile(name), localFile(s"${UUID.randomUUID}.run")).find(_.createNewFile()).get
+    catch {
+      case e: IOException => throw Errors.stateFileUnavailable(localFile(name).getPath, "written", e)
+    }
 
   def committed(next: LoadedState): Unit = {
-    if (stateLog.durable) {
-      val version = next.manifest.version
-      next.runs.zip(next.manifest.runs).foreach { case (local, run) =>
-        local.isIn(stateLog.copyOf(run, local.file, version, LocalBytes.Whole))
-      }
-    }
+    next.runs.zip(next.manifest.runs).foreach { case (local, run) => isIn(local, run) }
     synchronized {
       // A late commit of a task that was replaced must not replace a newer version of its successor.
       if (!closed && next.manifest.version >= newest.manifest.version) {

@@ -5,8 +5,6 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.catalyst.expressions.XXH64
 import org.apache.spark.unsafe.Platform
 
-import io.tailrace.common.Errors
-
 /** A bloom filter of the keys of each page of a key-sorted section, for those who look for few keys. It is
   * kept as a section of its own behind all others, in which a page of the section is a row
   * (`jvm/docs/formats.md`):
@@ -167,7 +165,7 @@ final class PageFilters private (local: LocalRun, pages: RunCursor) extends Auto
     firstLength = RowLayout.length(keyLength, 0)
     words = ((valueLength - firstLength) / 8).toInt
     if (keyLength < 0 || words < 1)
-      throw Errors.stateFileCorrupt(local.path, "a page's filter isn't as long as it says")
+      throw local.corrupt("a page's filter isn't as long as it says")
   }
 
   /** Whether all keys that come next are behind the section. */

@@ -1,13 +1,14 @@
 package io.tailrace.state
 
 import java.io.{EOFException, File, FileOutputStream, IOException, RandomAccessFile}
+import java.nio.file.Files
 import java.util.concurrent.{CompletableFuture, ExecutionException}
 
 import org.apache.hadoop.fs.{FSDataInputStream, Path}
 import org.apache.spark.internal.Logging
 
 import io.tailrace.checkpoint.DurableFiles
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, TailraceStateException}
 
 /** Copies a run of a checkpoint to a local file, in parts side by side, because one stream of an object store
   * is slow and a partition may have 10 GB:
@@ -38,10 +39,13 @@ private[state] final class RunCopy(
 ) extends Logging {
   import RunCopy._
 
-  private val path = new Path(directory, run.file)
+  private val original = new Path(directory, run.file)
   private var attempt = new Attempt(isCheck = holds == LocalBytes.Unchecked)
   private var isGivenUp = false
   if (holds == LocalBytes.Whole) attempt.ended.complete(())
+
+  /** Of the file in the checkpoint. */
+  def path: String = original.toString
 
   def length: Long = run.length
 
@@ -77,9 +81,24 @@ private[state] final class RunCopy(
   /** Whether the local file has bytes that are of use to a later owner. */
   def hasBytes: Boolean = synchronized(attempt.isDone || attempt.isCheck)
 
+  /** Whether the local file has the run's bytes, which are read for that. */
+  def isWhole: Boolean =
+    try {
+      val now = WrittenFile.of(local)
+      now.length == run.length && now.crc32c == run.crc32c
+    } catch { case _: TailraceStateException => false }
+
+  /** Lets it come again, into another file of the same name: readers may have the former one open. */
+  def replace(): Unit = synchronized {
+    try Files.deleteIfExists(local.toPath): Unit
+    catch { case e: IOException => throw Errors.stateFileUnavailable(local.getPath, "deleted", e) }
+    attempt = new Attempt(isCheck = false)
+  }
+
   /** Empties the local file: the run isn't here any more. @return whether it did */
   def empty(): Boolean = synchronized {
     try {
+      makeDirectory()
       new FileOutputStream(local).close()
       // Only now: a copy that begins anew writes to the file.
       attempt = new Attempt(isCheck = false)
@@ -90,6 +109,9 @@ private[state] final class RunCopy(
         false
     }
   }
+
+  /** Somebody may have deleted it, with what was in it. */
+  private def makeDirectory(): Unit = Files.createDirectories(local.getParentFile.toPath): Unit
 
   /** Empties what an earlier owner has left, where there is no room for it. */
   def discard(): Unit = synchronized {
@@ -120,7 +142,7 @@ private[state] final class RunCopy(
   private final class Attempt(
       val isCheck: Boolean,
       ended: CompletableFuture[Unit] = new CompletableFuture[Unit]
-  ) extends RunParts(run, path, if (isCheck) RunParts.checks else RunParts.downloads, ended) {
+  ) extends RunParts(run, original, if (isCheck) RunParts.checks else RunParts.downloads, ended) {
 
     override protected def copy(part: Part): Unit = if (isCheck) check(part) else copyFromCheckpoint(part)
 
@@ -132,12 +154,15 @@ private[state] final class RunCopy(
       } finally in.close()
     }
 
-    private def copyFromCheckpoint(part: Part): Unit = files.stream(path, neededBy) { in =>
+    private def copyFromCheckpoint(part: Part): Unit = files.stream(original, neededBy) { in =>
       // An error of the local file isn't one of the checkpoint's file.
       def locally[T](body: => T): T =
         try body
         catch { case e: IOException => throw Errors.stateFileUnavailable(local.getPath, "written", e) }
-      val out = locally(new RandomAccessFile(local, "rw"))
+      val out = locally {
+        makeDirectory()
+        new RandomAccessFile(local, "rw")
+      }
       try
         if (skipTo(in, run.offset + part.from)) {
           locally(out.seek(part.from))

@@ -4,12 +4,11 @@ import java.nio.ByteBuffer
 import java.util.Arrays
 
 import org.apache.spark.unsafe.Platform
-import org.rocksdb.RocksDBException
-
-import io.tailrace.common.Errors
+import org.rocksdb.{RocksDBException, SstFileReaderIterator}
 
 /** Reads one section of a run in its order: a page at a time from RocksDB, row by row within the page. It has
-  * no position before `first` or a seek. At its end `isValid` is false; a read error is thrown.
+  * no position before `first` or a seek. At its end `isValid` is false. Where a local copy can't be read, it goes on
+  * with another one; an error that none mends is thrown.
   *
   * @param change makes the values of the newest schema; null: they are taken as they are
   */
@@ -22,7 +21,7 @@ final class RunCursor(
 ) extends AutoCloseable {
   import RunCursor._
 
-  private val entries = local.iterator()
+  private var opened = local.open()
   private val page = PageBuffer.take()
   private val changed = if (change == null) null else new ChangedRow(change)
   private val entryKey = ByteBuffer.allocateDirect(RunKey.PrefixLength)
@@ -52,7 +51,7 @@ final class RunCursor(
 
   def first(): Unit = {
     RunKey.writePrefix(bound, kind, bucket)
-    entries.seek(bound)
+    seek()
     loadPage()
   }
 
@@ -107,7 +106,7 @@ final class RunCursor(
     ensureBound(key.length)
     val (time, seq) = (RowLayout.time(firstRow, firstRowAt), RowLayout.seq(firstRow, firstRowAt))
     RunKey.write(bound, kind, bucket, key, key.length, time, seq)
-    entries.seek(bound)
+    seek()
     loadPage()
   }
 
@@ -173,17 +172,71 @@ final class RunCursor(
 
   private def changedBytes: Array[Byte] =
     try changed.of(rowBase, rowAt)
-    catch { case e: ValueChange.UnfitException => throw Errors.stateFileCorrupt(local.path, e.getMessage, e) }
+    catch { case e: ValueChange.UnfitException => throw local.corrupt(e.getMessage, e) }
 
   private def nextPage(): Unit = {
     entries.next()
+    if (!entries.isValid) mend(() => goBehindPage())
     loadPage()
   }
 
   /** Goes to the last page that begins before the bound, because the row may be in it; else to the first. */
   private def seekToPage(): Unit = {
     entries.seekForPrev(bound)
+    if (!entries.isValid) mend(() => entries.seekForPrev(rewound))
     if (entries.isValid && entryIsInSection()) loadPage() else first()
+  }
+
+  private def seek(): Unit = {
+    entries.seek(bound)
+    if (!entries.isValid) mend(() => entries.seek(rewound))
+  }
+
+  private def entries: SstFileReaderIterator = opened.entries
+
+  /** RocksDB reads the bound up. */
+  private def rewound: ByteBuffer = {
+    bound.rewind()
+    bound
+  }
+
+  /** No entry is at the end of the file, or where a read has failed. Then another copy is read, from the same place on:
+    * this page's rows are in memory, so none is left out and none comes twice.
+    */
+  private def mend(goThere: () => Unit): Unit = {
+    var failures = 0
+    var error = readError()
+    while (error != null) {
+      opened = local.another(opened, failures, error)
+      failures += 1
+      goThere()
+      error = if (entries.isValid) null else readError()
+    }
+  }
+
+  private def readError(): RocksDBException =
+    try {
+      entries.status()
+      null
+    } catch { case e: RocksDBException => e }
+
+  /** Goes to the page behind the one that is in memory. */
+  private def goBehindPage(): Unit = {
+    val first = Start + PageBuffer.HeaderLength
+    val key = RowLayout.keyBytes(page.bytes, first)
+    ensureBound(key.length)
+    val (time, seq) = (RowLayout.time(page.bytes, first), RowLayout.seq(page.bytes, first))
+    RunKey.write(bound, kind, bucket, key, key.length, time, seq)
+    entries.seek(bound)
+    if (entries.isValid) {
+      if (!isAtBound) throw local.corrupt("a page isn't there that was read before")
+      entries.next()
+    }
+  }
+
+  private def isAtBound: Boolean = {
+    val key = ByteBuffer.allocateDirect(rewound.remaining)
+    entries.key(key) == bound.remaining && key.rewind().equals(bound)
   }
 
   private def entryIsInSection(): Boolean = {
@@ -203,11 +256,7 @@ final class RunCursor(
       lastAt = Start + Platform.getInt(rowBase, Start + PageBuffer.LastRowAt)
       requireFits(lastAt, pageEnd)
       loadRow()
-    } else if (!entries.isValid)
-      try entries.status()
-      catch {
-        case e: RocksDBException => throw Errors.stateFileCorrupt(local.path, "a block can't be read", e)
-      }
+    }
   }
 
   private def loadRow(): Unit = {
@@ -224,14 +273,14 @@ final class RunCursor(
       val valueLength = RowLayout.valueLength(rowBase, at)
       keyLength >= 0 && valueLength >= 0 && at + RowLayout.length(keyLength, valueLength) <= end
     }
-    if (!fits) throw Errors.stateFileCorrupt(local.path, "a page doesn't hold the rows that it says")
+    if (!fits) throw local.corrupt("a page doesn't hold the rows that it says")
   }
 
   override def close(): Unit = if (!closed) {
     closed = true
     valid = false
     PageBuffer.giveBack(page)
-    local.close(entries)
+    local.close(opened)
   }
 }
 

@@ -16,7 +16,7 @@ import io.tailrace.common.Errors
 private[state] final class RunLink(run: Run, original: File, neededBy: String) {
   def path: String = original.getPath
 
-  /** @param local an empty file, which becomes the run */
+  /** @param local becomes the run, whatever is there */
   def make(local: File): Unit = {
     if (!original.exists) throw Errors.stateFileMissing(path, neededBy)
     val isInline = StateFileNames.isInline(run.name)
@@ -26,8 +26,11 @@ private[state] final class RunLink(run: Run, original: File, neededBy: String) {
         path,
         s"its run ${run.name} doesn't end at byte $end of ${original.length}"
       )
-    try if (isInline) copy(local) else link(local)
-    catch { case e: IOException => throw Errors.stateFileUnavailable(path, "read", e) }
+    try {
+      Files.createDirectories(local.getParentFile.toPath)
+      Files.deleteIfExists(local.toPath)
+      if (isInline) copy(local) else link(local)
+    } catch { case e: IOException => throw Errors.stateFileUnavailable(path, "read", e) }
   }
 
   private def copy(local: File): Unit = {
@@ -47,13 +50,11 @@ private[state] final class RunLink(run: Run, original: File, neededBy: String) {
   }
 
   /** A hard link stays when the query deletes the original. */
-  private def link(local: File): Unit = {
-    Files.delete(local.toPath)
+  private def link(local: File): Unit =
     try Files.createLink(local.toPath, original.toPath): Unit
     catch {
       case e: NoSuchFileException => throw Errors.stateFileMissing(path, neededBy, e)
       case _: IOException | _: UnsupportedOperationException =>
         Files.createSymbolicLink(local.toPath, original.toPath.toAbsolutePath): Unit
     }
-  }
 }

@@ -6,7 +6,9 @@ import java.nio.ByteBuffer
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.unsafe.Platform
-import org.rocksdb.SstFileWriter
+import org.rocksdb.{RocksDBException, SstFileWriter}
+
+import io.tailrace.common.Errors
 
 /** Writes one run: sections in the order of [[StoreKind.id]] and bucket, the rows of each in pages, in the
   * order of its kind. A batch has one file for all stores, because each file costs an object store's round
@@ -39,7 +41,7 @@ final class RunWriter(file: File) extends AutoCloseable {
   private var key = new Array[Byte](128)
   private val filters = new PageFilters.Builder
 
-  try writer.open(file.getPath)
+  try writing(writer.open(file.getPath))
   catch {
     case e: Throwable =>
       close()
@@ -118,7 +120,7 @@ final class RunWriter(file: File) extends AutoCloseable {
     RunKey.write(pageKey, kind, bucket, key, keyLength, time, RowLayout.seq(base, first))
     Platform.putInt(base, Platform.BYTE_ARRAY_OFFSET.toLong + PageBuffer.RowsAt, pageRows)
     Platform.putInt(base, Platform.BYTE_ARRAY_OFFSET.toLong + PageBuffer.LastRowAt, lastRow)
-    writer.put(pageKey, page.toNative(used))
+    writing(writer.put(pageKey, page.toNative(used)))
     if (kind.pages.nonEmpty)
       filters.add(base, first, Platform.BYTE_ARRAY_OFFSET.toLong + lastRow, pageRows)
     used = PageBuffer.HeaderLength
@@ -132,8 +134,13 @@ final class RunWriter(file: File) extends AutoCloseable {
       rows.foreach(append(_, Platform.BYTE_ARRAY_OFFSET.toLong))
       if (pageRows > 0) writePage()
     }
-    writer.finish()
+    writing(writer.finish())
   }
+
+  /** A full disk, or a directory that somebody has deleted. */
+  private def writing(step: => Unit): Unit =
+    try step
+    catch { case e: RocksDBException => throw Errors.stateFileUnavailable(file.getPath, "written", e) }
 
   override def close(): Unit = if (!closed) {
     closed = true

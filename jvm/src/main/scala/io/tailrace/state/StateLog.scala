@@ -15,7 +15,7 @@ trait StateLog {
   def newManifest(version: Long, id: Option[String]): String
 
   /** Keeps a finished local run. @return its entry in a manifest, without sections */
-  def upload(local: File, name: String): Run
+  def upload(local: WrittenFile, name: String): Run
 
   /** Creates a version. All runs that the manifest names must have been uploaded, or be inline.
     *
@@ -23,7 +23,7 @@ trait StateLog {
     * @param inline local files of the runs that come into the manifest's file, by the runs' names
     * @return the manifest, which says where its inline runs are
     */
-  def commit(file: String, manifest: Manifest, inline: Map[String, File]): Manifest
+  def commit(file: String, manifest: Manifest, inline: Map[String, WrittenFile]): Manifest
 
   def hasManifest(version: Long, id: Option[String]): Boolean
 
@@ -47,8 +47,9 @@ final class NoStateLog(kept: CheckpointFiles) extends StateLog {
   override val durable = false
 
   override def newManifest(version: Long, id: Option[String]): String = StateFileNames.manifest(version, 1)
-  override def upload(local: File, name: String): Run = Run(name, local.length, 0L, Nil)
-  override def commit(file: String, manifest: Manifest, inline: Map[String, File]): Manifest = manifest
+  override def upload(local: WrittenFile, name: String): Run =
+    Run(name, local.length, local.crc32c, Nil)
+  override def commit(file: String, manifest: Manifest, inline: Map[String, WrittenFile]): Manifest = manifest
   override def hasManifest(version: Long, id: Option[String]): Boolean = kept.hasManifest(version, id)
   override def readManifest(version: Long, id: Option[String]): Manifest = kept.readManifest(version, id)
   override def copyOf(run: Run, local: File, version: Long, holds: LocalBytes): RunCopy =

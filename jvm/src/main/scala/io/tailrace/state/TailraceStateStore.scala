@@ -1,6 +1,6 @@
 package io.tailrace.state
 
-import java.io.File
+import java.io.{File, IOException}
 import java.nio.file.Files
 import java.util.UUID
 import java.util.concurrent.TimeUnit.NANOSECONDS
@@ -9,7 +9,7 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.tailrace.{StateStoreId, UnsafeRowPair, WholeStateStore}
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, OnFailure}
 
 /** One version of a partition's state, becoming the next one. In a batch, an operator adds rows as runs,
   * reads sections, says which rows have expired, and commits. No change is visible before `commit`. `abort`
@@ -50,6 +50,9 @@ final class TailraceStateStore private[state] (
     loaded.copy(millis = loaded.millis + waited)
   }
 
+  /** How many damaged local files of the partition were made again from the checkpoint since this was asked last. */
+  def takeReplacedCopies(): Long = owner.takeReplacedCopies()
+
   override def id: StateStoreId = owner.id
   override def version: Long = base.manifest.version
 
@@ -89,15 +92,15 @@ final class TailraceStateStore private[state] (
       // Before there is a local file: this may list the checkpoint's directory, and fail.
       val manifest = manifestFile
       val file = owner.localFile(StateFileNames.run(version + 1))
-      val written = write(file, stores)
-      val inline = newRuns.iterator.filter(_.isInline).map(_.local.file.length).sum + file.length
+      val rows = write(file, stores)
+      val inline = newRuns.iterator.filter(_.isInline).map(_.written.length).sum + file.length
       val isInline = inline <= owner.inlineRunBytes
       val name = if (isInline) StateFileNames.inline(manifest, newRuns.size) else file.getName
-      val local = held(name, if (isInline) named(name, file) else file)
-      val run = new NewRun(local)
+      val local = held(name, if (isInline) named(name, file) else file, owner.contentOfNewRuns)
+      val run = new NewRun(local, sealedBy(local))
       newRuns += run
       if (!isInline) run.uploadBy(owner)
-      val added = live(local, written)
+      val added = live(local, rows)
       sections = sections ++ added
       added
     }
@@ -108,7 +111,7 @@ final class TailraceStateStore private[state] (
     requireUpdating()
     val file = owner.localFile(s"scratch-${UUID.randomUUID}")
     val written = write(file, Seq(rows))
-    val local = held(file.getName, file)
+    val local = held(file.getName, file, LocalContent.Scratch)
     new ScratchRun(live(local, written))
   }
 
@@ -117,13 +120,17 @@ final class TailraceStateStore private[state] (
 
   /** The file under the run's name, by which a later owner of the partition finds it. */
   private def named(name: String, file: File): File =
-    Files.move(file.toPath, owner.localFile(name).toPath).toFile
+    try Files.move(file.toPath, owner.localFile(name).toPath).toFile
+    catch { case e: IOException => throw Errors.stateFileUnavailable(file.getPath, "renamed", e) }
 
-  private def held(name: String, file: File): LocalRun = {
-    val local = new LocalRun(name, file)
+  private def held(name: String, file: File, content: LocalContent): LocalRun = {
+    val local = owner.localRun(name, file, content)
     local.acquire()
     local
   }
+
+  private def sealedBy(local: LocalRun): WrittenFile =
+    OnFailure(local.release())(WrittenFile.of(local.file))
 
   private def write(file: File, stores: Seq[SortedRows]): Seq[Section] =
     try {
@@ -213,7 +220,7 @@ final class TailraceStateStore private[state] (
     val complete = newRuns.toSeq.map(run => run.local -> run.complete())
     val runs = (kept ++ complete).filter { case (local, _) => alive.contains(local) }
     val named = runs.map { case (local, run) => run.copy(sections = alive(local)) }
-    val inline = newRuns.iterator.filter(_.isInline).map(run => run.local.name -> run.local.file).toMap
+    val inline = newRuns.iterator.filter(_.isInline).map(run => run.local.name -> run.written).toMap
     val next = Manifest(version + 1, expired, named, ownTime, late, amends)
     val manifest = owner.stateLog.commit(manifestFile, next, inline)
     state = TailraceStateStore.Committed

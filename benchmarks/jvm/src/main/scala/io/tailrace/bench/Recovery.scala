@@ -78,7 +78,9 @@ object Recovery {
     val runs = sizes.zipWithIndex.flatMap { case ((count, size), i) =>
       val local = directory.resolve(s"$i.run").toFile
       val section = writeRun(local, size)
-      val first = files.upload(local, StateFileNames.run(1)).copy(sections = Seq(section), level = 2 - i)
+      val first = files
+        .upload(WrittenFile.of(local), StateFileNames.run(1))
+        .copy(sections = Seq(section), level = 2 - i)
       Files.delete(local.toPath)
       first +: Seq.fill(count - 1) {
         val name = StateFileNames.run(1)

@@ -107,7 +107,8 @@ object Rescaling {
       }
       writer.finish()
       writer.close()
-      val uploaded = files.upload(local, StateFileNames.run(1)).copy(sections = writer.sections)
+      val uploaded =
+        files.upload(WrittenFile.of(local), StateFileNames.run(1)).copy(sections = writer.sections)
       Files.delete(local.toPath)
       uploaded
     }

@@ -7,7 +7,7 @@ import java.util.concurrent.TimeUnit
 import org.apache.hadoop.conf.Configuration
 import org.openjdk.jmh.annotations._
 
-import io.tailrace.state.{CheckpointFiles, RowBuffer, Run, Section, StoreKind}
+import io.tailrace.state.{CheckpointFiles, RowBuffer, Run, Section, StoreKind, WrittenFile}
 
 /** What does it cost to sort and write the rows of a batch as a run, and to put that run into the checkpoint? */
 @State(Scope.Thread)
@@ -66,6 +66,6 @@ class RunWriteBenchmark {
   @Benchmark
   def upload(count: RowCount): Run = {
     count.rows += rows
-    checkpoint.upload(uploaded, "uploaded.run")
+    checkpoint.upload(WrittenFile.of(uploaded), "uploaded.run")
   }
 }

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import io
 import os
+import select
 import signal
 import sys
 import traceback
@@ -58,7 +59,8 @@ def exit_code(command: Callable[[], int]) -> int:
 
 
 def _ended(error: Exception) -> int:
-    if isinstance(error, BrokenPipeError):
+    # A socket of a JVM that has died breaks, too.
+    if isinstance(error, BrokenPipeError) and _is_closed(sys.stdout):
         # `tailrace inspect ... | head`: who reads has enough.
         _leave(sys.stdout)
         return 0
@@ -77,6 +79,17 @@ def _ended(error: Exception) -> int:
         return FAILED
     _leave(sys.stdout)
     return FAILED
+
+
+def _is_closed(stream: TextIO) -> bool:
+    """Whether a stream is a pipe that nobody reads."""
+    try:
+        asked = select.poll()
+        asked.register(stream.fileno(), 0)
+        return any(found & select.POLLERR for _, found in asked.poll(0))
+    except (AttributeError, OSError, ValueError):
+        # It is no file, because a test has replaced it; or Windows has no `poll`.
+        return False
 
 
 def _leave(stream: TextIO) -> None:

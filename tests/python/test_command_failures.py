@@ -313,6 +313,14 @@ def test_a_client_of_spark_connect_lacks_what_a_command_needs(capsys: pytest.Cap
     assert capsys.readouterr().err == told
 
 
+def test_a_pipe_that_breaks_elsewhere_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    def fails() -> int:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    assert _command_failures.exit_code(fails) == 1
+    assert capsys.readouterr().err == "tailrace: Broken pipe.\n"
+
+
 def test_what_fails_after_an_interrupt_is_the_interrupt(capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted() -> int:
         try:

@@ -37,4 +37,4 @@ def test_a_reader_that_has_enough_ends_it_quietly() -> None:
     assert command.stderr is not None
     command.stdout.close()
     assert command.stderr.read() == ""
-    command.wait()
+    assert command.wait() == 0

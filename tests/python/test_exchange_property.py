@@ -31,7 +31,6 @@ _LEFT = "l_id long, user long, l_at timestamp, note string"
 _RIGHT = "r_id long, user long, r_at timestamp, price double"
 _REFUSALS = {"TAILRACE_STATE_EXCHANGE_UNFIT", "TAILRACE_STATE_EXCHANGE_QUERY_NEEDED"}
 _STEP = 12
-_LATENESS = 100
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,7 @@ class Definition:
         labels: the options of each label of examples; empty: the query is a join.
         strategy: of the join.
         by_query: whether the query's DataFrame is given to the import, not the session.
+        lateness: how far an event is behind at most, in seconds.
     """
 
     options: dict[str, Any] = field(default_factory=dict)
@@ -51,6 +51,7 @@ class Definition:
     by_query: bool = True
     horizons: tuple[str, ...] = ()
     emit: str = "all"
+    lateness: int = 60
 
     def frame(self, left: DataFrame, rights: Sequence[DataFrame]) -> DataFrame:
         if not self.labels:
@@ -95,7 +96,7 @@ class _Life:
         self._step += 1
         now = self._step * _STEP
         for number, source in enumerate(self.sources):
-            most = 12 if number == 0 else _LATENESS
+            most = 12 if number == 0 else self.definition.lateness
             for _ in range(draw.randint(1, 5)):
                 user = None if draw.random() < 0.05 else draw.randrange(3)
                 ago = draw.choice([0, 3, draw.randrange(most), draw.randrange(most)])
@@ -163,6 +164,10 @@ def _check(test: StreamTest, folder: Path, definition: Definition, seed: int) ->
 
 _HORIZONS = ["5 seconds", "20 seconds"]
 _CASES = {
+    "later rows and steps": Definition({"release_every": "30 seconds"}, by_query=False, lateness=100),
+    "later rows, eager": Definition({"release_every": "30 seconds"}, strategy="eager", lateness=100),
+    "amended much": Definition({"amend_for": "60 seconds"}, lateness=100),
+    "amended much, by a session": Definition({"amend_for": "60 seconds"}, by_query=False, lateness=100),
     "late rows and steps": Definition({"release_every": "30 seconds"}, by_query=False),
     "late rows, eager": Definition({"release_every": "30 seconds"}, strategy="eager"),
     "horizons": Definition({"horizons": _HORIZONS, "before": "5 seconds"}, by_query=False),
@@ -183,7 +188,21 @@ _CASES = {
 }
 
 
-@pytest.mark.parametrize("name", _CASES)
+# Further definitions of what these show once.
+_CAMPAIGN = {"horizons", "early", "amended, by a session", "exactly one, late", "inner", "attributed"} | {
+    "versions of examples",
+    "amended examples",
+    "amended",
+}
+
+
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    if _CASES[name].lateness > 60:
+        return [pytest.mark.long]
+    return [pytest.mark.campaign] if name in _CAMPAIGN else []
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in _CASES])
 def test_an_import_resumes_as_the_query_itself(stream_test: StreamTest, tmp_path: Path, name: str) -> None:
     emitted = _check(stream_test, tmp_path, _CASES[name], seed=7)
     # Eager matching doesn't say which rows were late: such an export can be refused.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from server_connections import certificate_for_localhost
 from tailrace.cli import main
 from tailrace.errors import TailraceServerError
 from tailrace.server.opening import STORE_VARIABLE
@@ -121,6 +122,23 @@ def test_invalid_tls_files_are_refused(tmp_path: Path, certificate: bool) -> Non
     file.write_text("no certificate")
     options = Options(certificate=file) if certificate else Options(key=file)
     assert refused("127.0.0.1:0", f"sqlite:///{tmp_path / 'w.db'}", options) == "TAILRACE_SERVER_TLS_INVALID"
+
+
+def test_the_error_of_tls_files_names_what_is_wrong(tmp_path: Path) -> None:
+    certificate, key = certificate_for_localhost(tmp_path)
+    elsewhere = tmp_path / "other"
+    elsewhere.mkdir()
+    other = certificate_for_localhost(elsewhere)[1]
+    for given, expected in (
+        (Options(certificate=certificate), f"{certificate} has no private key in PEM format, and there is"),
+        (Options(certificate=key), f"{key} has no certificate in PEM format"),
+        (Options(certificate=certificate, key=certificate), f"{certificate} has no private key in PEM"),
+        (Options(certificate=certificate, key=other), f"the private key in {other} doesn't belong to"),
+    ):
+        with pytest.raises(TailraceServerError) as caught:
+            serve("127.0.0.1:0", f"sqlite:///{tmp_path / 'w.db'}", given)
+        assert caught.value.condition == "TAILRACE_SERVER_TLS_INVALID"
+        assert expected in str(caught.value)
 
 
 def test_a_store_of_another_release_is_refused(tmp_path: Path) -> None:

@@ -55,6 +55,25 @@ def test_slow_connections_dont_block_reports(tmp_path: Path) -> None:
     assert told == "", "no line for each of them"
 
 
+def test_a_request_with_two_lengths_is_refused_and_closed(tmp_path: Path) -> None:
+    with running(f"sqlite:///{tmp_path / 'w.db'}") as server:
+        head = b"POST /v1/apps/app/reports HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        body = json.dumps(BODY).encode()
+        chunks = f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
+        lengths = b"Content-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n" % len(chunks)
+        following = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        smuggled = opened(server, head + lengths + chunks + following)
+        answer = b""
+        while part := smuggled.recv(10_000):
+            answer += part
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert answer.count(b"HTTP/1.1 ") == 1, "nothing that follows is answered"
+        assert b"connection: close" in answer.lower()
+        chunked = opened(server, head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks)
+        assert chunked.recv(10_000).startswith(b"HTTP/1.1 200 ")
+        chunked.close()
+
+
 def test_slow_clients_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "BODY_SECONDS", 0.3)
     crowd = connections.Crowd(50, head_seconds=0.3, request_seconds=2)

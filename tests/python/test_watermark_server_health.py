@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -48,6 +49,18 @@ def test_a_server_is_ready_until_its_database_is_gone(client: TestClient, tmp_pa
     assert answer.status_code == 503
     assert answer.text == "the database fails: see the server's log\n"
     aside.rename(tmp_path / "w.db")
+    assert client.get("/readyz").status_code == 200
+
+
+def test_a_server_that_cant_write_isnt_ready(client: TestClient, tmp_path: Path) -> None:
+    assert client.get("/readyz").status_code == 200
+    other = sqlite3.connect(tmp_path / "w.db", isolation_level=None)
+    # As on a full disk: it can be read, and no write succeeds.
+    other.execute("CREATE TRIGGER full BEFORE UPDATE ON format BEGIN SELECT RAISE(ABORT, 'disk full'); END")
+    answer = client.get("/readyz")
+    assert (answer.status_code, answer.text) == (503, "the database fails: see the server's log\n")
+    other.execute("DROP TRIGGER full")
+    other.close()
     assert client.get("/readyz").status_code == 200
 
 

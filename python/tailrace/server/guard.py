@@ -75,6 +75,11 @@ class Guard:
             await send(message)
 
         headers = dict(scope["headers"])
+        if b"content-length" in headers and b"transfer-encoding" in headers:
+            # RFC 9112, 6.1: a proxy that goes by the other header takes the body's rest for a next request.
+            reason = "a request has either Content-Length or Transfer-Encoding"
+            await _answer(send_guarded, 400, reason)
+            return
         right = right_for(scope["method"], scope["path"])
         refusal = self._refuse_asker(scope, headers, right) or _refuse_site(right, headers)
         if refusal is None and right == "read" and _has_body(headers):

@@ -56,13 +56,17 @@ class Readiness:
 
     async def _ask(self) -> str:
         try:
-            await self._worker.call(_look)
+            await self._worker.call(_write)
             await self._reader.call(_look)
         except DatabaseError:
             return "the database fails: see the server's log"
         except BusyError as error:
             return str(error)
         return ""
+
+
+def _write(ledger: Ledger) -> None:
+    ledger.records.write()
 
 
 def _look(ledger: Ledger) -> None:
@@ -82,7 +86,7 @@ async def healthz(request: Request) -> Response:
 
 @router.get("/readyz")
 async def readyz(request: Request) -> Response:
-    """Answers 200 if the worker's thread and the database answer now."""
+    """Answers 200 if the worker's thread can write to the database now, and the reader's can read it."""
     state = request.app.state
     if not hasattr(state, "readiness"):
         state.readiness = Readiness(worker_of(request), reader_of(request))

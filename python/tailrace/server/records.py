@@ -37,6 +37,16 @@ class Records:
         with self._database.snapshot():
             self._database.rows("SELECT version FROM format")
 
+    def write(self) -> None:
+        """Makes a durable write that changes nothing.
+
+        Raises:
+            DatabaseError: the database takes no writes: its disk is full, it may only be read, a writer has
+                locked it, or it isn't the one that was opened.
+        """
+        with self._database.transaction():
+            self._database.run("UPDATE format SET version = version")
+
     def put_history(self, app: App, at: int, low: LowWatermarks) -> None:
         """Writes the outputs at a moment; replaces those of the same moment."""
         series = {**low.outputs, "": low.application}

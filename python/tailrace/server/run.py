@@ -206,9 +206,23 @@ def _tls_of(options: Options) -> ssl.SSLContext | None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(options.certificate, options.key, password=_no_password)
+    except ssl.SSLError as error:
+        raise _no_certificate(_fault_of(options.certificate, options.key, error)) from error
     except (OSError, ValueError) as error:
         raise _no_certificate(str(error)) from error
     return context
+
+
+def _fault_of(certificate: Path, key: Path | None, error: ssl.SSLError) -> str:
+    """What is wrong with PEM files that OpenSSL refuses: its own error names neither file."""
+    if b"-----BEGIN CERTIFICATE-----" not in certificate.read_bytes():
+        return f"{certificate} has no certificate in PEM format"
+    holder = key or certificate
+    if b"PRIVATE KEY-----" not in holder.read_bytes():
+        return f"{holder} has no private key in PEM format" + ("" if key else ", and there is no --tls-key")
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return f"the private key in {holder} doesn't belong to the certificate in {certificate}"
+    return f"OpenSSL can't read {certificate} and {holder}: {error.reason or error}"
 
 
 def _no_password() -> str:

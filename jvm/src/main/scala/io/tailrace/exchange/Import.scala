@@ -89,7 +89,7 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
     val rightRows = rows("right", right, join.right.output)
     bootstrap.run(leftRows, rightRows, join.leftTime.name, beginning, dryRun) { (leftStream, rightStream) =>
       val inputs = Seq(input(leftStream, join.left.output), input(rightStream, join.right.output))
-      val replaced = query.transformUp { case node: JoinNode => node.withNewChildren(inputs) }
+      val replaced = query.transformUp { case node: JoinNode => node.ofState.withNewChildren(inputs) }
       SparkPlans.toFrame(bootstrap.session, replaced)
     }
   }

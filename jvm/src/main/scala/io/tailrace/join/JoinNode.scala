@@ -33,6 +33,9 @@ trait JoinNode extends StreamJoin {
   /** Whether right rows come out by themselves, with nulls for the left columns. */
   def rightComesOutAlone: Boolean
 
+  /** The same join of rows that were in its state. All that it adds to the state by itself is among them. */
+  def ofState: JoinNode = this
+
   override def onlyAppends: Boolean = true
 
   override def writeChecks: Seq[WriteCheck] = Seq(TurnAtStart, NamedSources)

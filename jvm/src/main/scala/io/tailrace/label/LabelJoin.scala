@@ -36,6 +36,8 @@ case class LabelJoin(
 ) extends JoinNode {
   override def columns: JoinColumns = super.columns.copy(touch = touch, kept = kept, identity = identity)
 
+  override def ofState: LabelJoin = copy(touch = Nil)
+
   override def operator: String = "tailrace.join"
   override def writeChecks: Seq[WriteCheck] =
     super.writeChecks ++ settings.closeAfterMs.map(_ => CloseAfter.Check)

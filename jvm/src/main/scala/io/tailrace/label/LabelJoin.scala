@@ -58,6 +58,8 @@ case class LabelJoin(
     left = left,
     right = right,
     settings = settings.copy(closeAfterMs = None, streams = None),
+    // The rows of an export have the touches already.
+    touch = Nil,
     areImported = true
   )
 

@@ -142,7 +142,8 @@ class Changed:
             run.first()
             _check(self.before(cell).first, run.taken(), "before the action")
             run.stop()
-            self._change(cell, run)
+            with run.settings():
+                self._change(cell, run)
             run.start()
             run.rest()
             self.compare(cell, run)
@@ -157,7 +158,8 @@ class Changed:
             known = run.files()
             entry, shape = run.entry, run.shape
             try:
-                self._change(cell, run)
+                with run.settings():
+                    self._change(cell, run)
                 run.start()
                 run.until(run.fed + 1)
             except Exception as error:
@@ -344,6 +346,10 @@ def _check_ids(side: str, found: list[int], least: set[int], most: set[int], *, 
         raise CellError(f"{side} rows: missing {sorted(missing)}, too many {sorted(many)}")
 
 
+def _emit(entry: Entry) -> object:
+    return next((call.options["emit"] for call in entry.calls if "emit" in call.options), None)
+
+
 class Waits:
     """Which rows have to be in the state at the end of the first phase, and which may be, by counting.
 
@@ -367,8 +373,8 @@ class Waits:
             ends = {row[0]: second(row[2]) + _WINDOW for row in lefts}
             self.left_most = on_time
             self.left_least = set() if one_to_one else {n for n in on_time if ends[n] > _WATERMARK}
-        elif entry.of("Examples.sample") is not None:
-            # Those that the sample leaves out have left the state, too.
+        elif entry.of("Examples.sample") is not None or _emit(entry) == "late_positives":
+            # Those whose last version doesn't come out have left the state, too.
             ends = {row[0]: second(row[2]) + _WINDOW for row in lefts}
             self.left_most = on_time - out
             self.left_least = {n for n in on_time - out if ends[n] > _WATERMARK}

@@ -38,9 +38,6 @@ def outcome(entry: Entry, action: str) -> Outcome:
 def _without_state(entry: Entry, action: str) -> Outcome:
     if action in {"readers", "why", "longer", *_COLUMNS}:
         return NotApplicable("it keeps no rows in a join")
-    if action == "rescale" and entry.of("count") is not None:
-        # Spark repartitions its own operators.
-        return Equal()
     if action == "erase" and entry.name.startswith("recursion-feedback"):
         return Refused("TAILRACE_STATE_ERASE_RECURSION")
     return Refused(WITHOUT_JOIN)
@@ -55,7 +52,6 @@ def _imported(entry: Entry, action: str) -> Outcome:
         "E11": action == "import_query" and entry.has("close_after"),
         "E2": entry.has("amend_for"),
         "E1": entry.has("early") or entry.has("horizons"),
-        "E3": entry.has("release_every") and entry.name.endswith("steps"),
     }
     code = next((code for code, applies in faults.items() if applies), None)
     return Equal() if code is None else Known(code, UNSUPPORTED)

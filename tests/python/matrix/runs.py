@@ -17,6 +17,7 @@ from tailrace.testing.comparison import _canonical
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -144,10 +145,14 @@ class Run:
         assert self._query is not None
         return self._query
 
+    def settings(self) -> AbstractContextManager[None]:
+        """The session has the settings of the entry meanwhile."""
+        faulty = {_MANAGER: _FAULTY} if self._faulty else {}
+        return _settings(self.spark, dict(self.entry.settings) | faulty)
+
     def start(self) -> None:
         """Starts it, on its checkpoint if there is one."""
-        settings = dict(self.entry.settings) | ({_MANAGER: _FAULTY} if self._faulty else {})
-        with _settings(self.spark, settings):
+        with self.settings():
             made: Any = self.definition()
             if hasattr(made, "writeStream"):
                 if self._kept is None:

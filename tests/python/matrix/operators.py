@@ -15,6 +15,7 @@ SCALA = "jvm/src/main/scala/io/tailrace"
 _OF_ERRORS = frozenset({"call", "words"})
 _REQUIRED = inspect.Parameter.empty
 _AT_SERVER = {"server": None, "app": None, "token": None}
+_LOGS = {"logs": None}
 
 OPERATORS: dict[str, Operator] = {
     one.name: one
@@ -157,6 +158,7 @@ OPERATORS: dict[str, Operator] = {
                 "delay": "0 seconds",
                 **_AT_SERVER,
                 "operator": "source",
+                **_LOGS,
                 "name": "watermark",
             },
             ("watermark/WatermarkOptions.scala", "WatermarkOptions"),
@@ -173,6 +175,7 @@ OPERATORS: dict[str, Operator] = {
                 "delay": "0 seconds",
                 **_AT_SERVER,
                 "operator": "source",
+                **_LOGS,
                 "name": "watermark",
             },
         ),
@@ -212,7 +215,12 @@ OPERATORS: dict[str, Operator] = {
             ("replay/FilterReplays.scala", "ReplayOptions"),
             frozenset({"metadata", "order"}),
         ),
-        Operator("stream_metadata", tailrace.stream_metadata, ("pid", "partition", "offset"), {}),
+        Operator(
+            "stream_metadata",
+            tailrace.stream_metadata,
+            ("pid", "partition", "offset"),
+            {"format": "tagged"},
+        ),
         Operator(
             "recursively",
             tailrace.recursively,

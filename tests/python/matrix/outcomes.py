@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from matrix.actions import ACTIONS
 from matrix.pins import CHECKPOINTS
-from matrix.shape import Entry, Equal, Known, NotApplicable, Outcome, Refused
+from matrix.shape import Entry, Equal, NotApplicable, Outcome, Refused
 
 UNSUPPORTED = "TAILRACE_STATE_EXCHANGE_UNSUPPORTED"
 INCOMPATIBLE = "TAILRACE_CHECKPOINT_INCOMPATIBLE"
@@ -47,23 +47,10 @@ def _imported(entry: Entry, action: str) -> Outcome:
     join = entry.of("join") or entry.of("examples")
     if join is None or entry.has("hot") or len(_joins(entry)) > 1 or entry.of("accurate_watermark"):
         return Refused(UNSUPPORTED)
-    faults = {
-        "E10": action == "import_session" and _is_unknown_to_a_session(entry),
-        "E11": action == "import_query" and entry.has("close_after"),
-        "E2": entry.has("amend_for"),
-        "E1": entry.has("early") or entry.has("horizons"),
-    }
-    code = next((code for code, applies in faults.items() if applies), None)
-    return Equal() if code is None else Known(code, UNSUPPORTED)
-
-
-def _is_unknown_to_a_session(entry: Entry) -> bool:
-    """A session makes the join of an export by settings that it doesn't all know."""
-    if entry.of("examples") is not None:
-        return True
-    options = entry.calls[0].options
-    no_late = options.get("how") == "inner" and options.get("late_labels") is False
-    return no_late or any(entry.has(option) for option in ("early", "horizons", "release", "exactly_one"))
+    # A session doesn't know which left rows of the export are events of others, too.
+    if action == "import_session" and entry.has("attribution"):
+        return Refused("TAILRACE_STATE_EXCHANGE_QUERY_NEEDED")
+    return Equal()
 
 
 def _joins(entry: Entry) -> list[str]:

@@ -75,7 +75,7 @@ private[examples] final class LabelWords(rules: Seq[LabelRule]) extends SettingW
       val each = names.map(name => ofEvents(name, rowOf(from, name), rowOf(to, name)))
       // What is in a label's struct beside its events.
       val rest = ColumnChanges.tell(side, from, to).refused.filter(_ => each.forall(_.refused.isEmpty))
-      ColumnChanges.Told(each.flatMap(_.refused) ++ rest, each.flatMap(_.told))
+      ColumnChanges.Told(each.flatMap(_.refused) ++ rest, each.flatMap(_.told), each.flatMap(_.lost))
     }
 
   /** One that comes back with a stream that may have been left out, too: of such a source Spark may read all again. */

@@ -99,6 +99,56 @@ def test_a_change_is_told_in_the_words_of_the_definition(stream_test: StreamTest
     assert [word for word in _MADE_BY_US if word in changes] == [], changes
 
 
+def test_two_keys_in_common_may_be_in_any_order_at_a_restart(stream_test: StreamTest) -> None:
+    schema = "id long, user long, item string, at timestamp"
+    served, events = stream_test.source(schema), stream_test.source(schema)
+    event = events.frame.withWatermark("at", "1 second")
+
+    def made(keys: list[str], *columns: str) -> DataFrame:
+        impressions = served.frame.select(*columns).withWatermark("at", "1 second")
+        one = tailrace.examples(impressions, on=keys, time="at")
+        return _click(one, event).stream()
+
+    # More keys than partitions: a row that went to another one than its events would lose them.
+    def add(second: int) -> None:
+        for n in range(second, second + 8):
+            served.add((n, n % 4, f"i{n % 3}", at(second)))
+            events.add((n, n % 4, f"i{n % 3}", at(second + 1)))
+
+    with stream_test.query(made(["user", "item"], "id", "user", "item", "at")) as query:
+        add(0)
+        query.run()
+        query.restart(made(["item", "user"], "item", "at", "user", "id"))
+        # Events for rows of both starts.
+        for n in range(8):
+            events.add((100 + n, n % 4, f"i{n % 3}", at(2)))
+        add(8)
+        query.run()
+        query.stop()
+        tailrace.rescale(stream_test.spark, query.checkpoint, 3)
+        query.restart(made(["user", "item"], "at", "item", "id", "user"))
+        add(16)
+        query.run()
+        served.add((99, 99, "x", at(500)))
+        events.add((99, 99, "x", at(500)))
+        query.run()
+        query.run()
+        clicks = {row["id"]: sorted(e["id"] for e in row["click"]) for row in query.rows()}
+    times = {n: n - n % 8 for n in range(24)}
+    later = {100 + n: (n % 4, n % 3, 2) for n in range(8)}
+    all_events = {n: (n % 4, n % 3, times[n] + 1) for n in range(24)} | later
+    expected = {
+        n: sorted(
+            e
+            for e, (user, item, second) in all_events.items()
+            if (user, item) == (n % 4, n % 3) and 0 <= second - times[n] <= 10
+        )
+        for n in range(24)
+    }
+    assert {n: clicks[n] for n in expected} == expected
+    assert sum(map(len, expected.values())) > 24
+
+
 def test_a_narrower_column_of_the_impressions_is_theirs(stream_test: StreamTest) -> None:
     served, events = stream_test.source(SCHEMA), stream_test.source(SCHEMA)
     impressions, event = (s.frame.withWatermark("at", "1 second") for s in (served, events))

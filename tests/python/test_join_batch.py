@@ -6,13 +6,46 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from streams import Row, Streams, join
+import pages
+import tailrace
+from streams import Row, Streams, at, join, second
 from tailrace.testing.rows import as_dicts
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
     from tailrace.testing import StreamTest
+
+
+def test_the_guides_join_the_other_way_round_finds_labels_without_an_impression(
+    spark: SparkSession, repository: Path
+) -> None:
+    names: dict[str, Any] = {
+        "tailrace": tailrace,
+        "impressions": spark.createDataFrame(
+            [(7, at(0)), (8, at(60)), (None, at(0))], "user_id long, served_at timestamp"
+        ),
+        "clicks": spark.createDataFrame(
+            # The window's first and last second, one before and one behind it; another user, and none.
+            [(7, at(0)), (7, at(1800)), (7, at(-1)), (7, at(1801)), (9, at(5)), (None, at(5))],
+            "user_id long, clicked_at timestamp",
+        ),
+    }
+    exec(pages.example(repository, "docs/guides/monitor.md", "orphans"), names)  # noqa: S102
+    rows = as_dicts(names["orphans"])
+    found = {(row["user_id"], second(row["clicked_at"])) for row in rows}
+    assert found == {(7, -1), (7, 1801), (9, 5), (None, 5)}
+    matched = tailrace.join(
+        names["impressions"],
+        names["clicks"],
+        on="user_id",
+        left_time="served_at",
+        right_time="clicked_at",
+        after="30 minutes",
+    )
+    assert sorted(second(c["clicked_at"]) for row in as_dicts(matched) for c in row["labels"]) == [0, 1800]
 
 
 @pytest.mark.parametrize(

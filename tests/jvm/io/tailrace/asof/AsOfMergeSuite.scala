@@ -102,6 +102,14 @@ final class AsOfMergeSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
     )
   }
 
+  test("a left row whose point is before the first time finds nothing, and the next one of its key does") {
+    val first = Long.MinValue
+    val lefts = Seq("k" -> (first + 4), "k" -> (first + 5), "k" -> (first + 8))
+    val rights = Seq(Seq("k" -> first -> 1, "k" -> (first + 3) -> 2))
+    assert(merged(AsOfWindow(5L, None), lefts, rights, chunk = 9, fill = 0) == Map(1 -> 1, 2 -> 2))
+    assert(merged(AsOfWindow(5L, Some(9L)), lefts, rights, chunk = 1, fill = 0) == Map(1 -> 1, 2 -> 2))
+  }
+
   test("rows of one time on several pages: the last by content") {
     val tied = (1 to 20).map(_ => "k" -> 5L)
     val window = AsOfWindow(0, None)

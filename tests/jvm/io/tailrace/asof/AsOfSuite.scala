@@ -43,6 +43,19 @@ class AsOfSuite extends SparkSuite {
     }
   }
 
+  test("of batch DataFrames, a left row whose point is before the first time finds nothing") {
+    import spark.implicits._
+    def at(more: Long) = s"timestamp_micros(${Long.MinValue}L + $more)"
+    val rights = Seq(1, 2).toDF("rid").selectExpr("'k' as k", s"${at(0)} as rt", "rid").where("rid = 1")
+    val lefts =
+      Seq(4L, 5L).toDF("n").selectExpr("'k' as k", "n", s"timestamp_micros(n - ${Long.MaxValue}L - 1) as t")
+    val found = Tailrace
+      .asOf(lefts, rights, Seq("k" -> "k"), options.copy(delay = "5 microseconds"))
+      .selectExpr("n", "features.rid is not null")
+      .as[(Long, Boolean)]
+    assert(found.collect().toMap == Map(4L -> false, 5L -> true))
+  }
+
   test("with a delay, a left row comes out that much earlier, in the batch that has it") {
     harness(options.copy(delay = "5 seconds")) { h =>
       // The watermark is at 1, which is after 1 - 5.

@@ -53,6 +53,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_JOIN_TIME_TYPES_DIFFER" ->
       JoinErrors.timeTypesDiffer(column("L", TimestampType), column("R", TimestampNTZType)),
     "TAILRACE_JOIN_CLOSES_IN_NO_BATCH" -> JoinErrors.closesInNoBatch(),
+    "TAILRACE_JOIN_WATERMARK_SHARED" -> JoinErrors.watermarkShared("tailrace.join"),
     "TAILRACE_JOIN_OPTION_CONFLICT" -> JoinErrors.optionConflict("match", "V"),
     "TAILRACE_OPTION_INVALID" -> Errors.optionInvalid("tailrace.join", "how", "V", "A"),
     "TAILRACE_OPTION_NEEDS" -> Errors.optionNeeds("tailrace.join", "on_future", "V", "N"),

@@ -2,6 +2,8 @@ package io.tailrace.join
 
 import java.math.BigDecimal
 
+import scala.util.Random
+
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
@@ -112,8 +114,100 @@ final class ColumnChangesSuite extends AnyFunSuite {
     }
   }
 
-  test("of rows that are two changes old, a column that came again as another one is null") {
+  test("of rows that are several starts old, a column that came again as another one is null") {
     val row = changed(StructType.fromDDL("k INT, a INT"), StructType.fromDDL("k INT, a STRING"), 1, 2)
     assert(row == Row(1, null))
+  }
+
+  private def old(from: String, to: String)(values: Any*)(expected: Any*): Assertion =
+    assert(changed(StructType.fromDDL(from), StructType.fromDDL(to), values: _*) == Row(expected: _*))
+
+  test("a field that came again as another one is null, and everything around it keeps its value") {
+    old("d STRUCT<p: STRING, q: BIGINT>", "d STRUCT<q: BIGINT, p: INT>")(Row("x", 7L))(Row(7L, null))
+    old("d STRUCT<p: BIGINT, q: INT>", "d STRUCT<p: INT, q: BIGINT>")(Row(1L, 7))(Row(null, 7L))
+    old("l ARRAY<STRUCT<p: STRING, q: INT>>", "l ARRAY<STRUCT<p: INT, q: INT>>")(Seq(Row("x", 1), null))(
+      Seq(Row(null, 1), null)
+    )
+    old("m MAP<STRING, STRUCT<p: STRING, q: INT>>", "m MAP<STRING, STRUCT<q: INT, p: DATE>>")(
+      Map("k" -> Row("x", 1))
+    )(Map("k" -> Row(1, null)))
+    old("s STRUCT<i: STRUCT<p: INT, l: ARRAY<STRING>>>", "s STRUCT<i: STRUCT<p: INT, l: ARRAY<INT>>>")(
+      Row(Row(1, Seq("x")))
+    )(Row(Row(1, null)))
+  }
+
+  test("a warning names what is lost, at any depth") {
+    assert(
+      told(
+        "d STRUCT<p: STRING, l: ARRAY<STRUCT<q: BIGINT>>>",
+        "d STRUCT<p: INT, l: ARRAY<STRUCT<q: INT>>>"
+      ).lost ==
+        Seq(
+          "left column `d.p` is null in those that have it as STRING",
+          "left column `d.l.q` is null in those that have it as BIGINT"
+        )
+    )
+    assert(told("d STRUCT<p: INT>", "d STRUCT<p: BIGINT, q: INT>").lost.isEmpty)
+  }
+
+  test("any two types of random fields: a value is kept by the names of its fields, or null alone") {
+    val random = new Random(7)
+    (1 to 120).foreach { _ =>
+      val (from, to) = (RandomShapes.struct(random, 3), RandomShapes.struct(random, 3))
+      val row = RandomShapes.value(from, random).asInstanceOf[Row]
+      val expected = RandomShapes.projected(row, from, to)
+      assert(changed(from, to, row.toSeq: _*) == expected, s"of ${from.sql} as ${to.sql}: $row")
+    }
+  }
+}
+
+/** Types with few names, so that two of them have fields in common, and values of them. */
+private object RandomShapes {
+  private val leaves = Seq(IntegerType, LongType, StringType, DoubleType)
+  private val wider = Set[(DataType, DataType)](IntegerType -> LongType, IntegerType -> DoubleType)
+
+  def struct(random: Random, depth: Int): StructType = {
+    val names = random.shuffle(Seq("p", "q", "r", "s")).take(1 + random.nextInt(4))
+    StructType(names.map(StructField(_, any(random, depth - 1))))
+  }
+
+  private def any(random: Random, depth: Int): DataType = random.nextInt(if (depth > 0) 5 else 2) match {
+    case 0 | 1 => leaves(random.nextInt(leaves.size))
+    case 2 => struct(random, depth)
+    case 3 => ArrayType(any(random, depth - 1))
+    case _ => MapType(StringType, any(random, depth - 1))
+  }
+
+  def value(of: DataType, random: Random): Any = of match {
+    case StructType(fields) => Row(fields.map(field => value(field.dataType, random)).toSeq: _*)
+    case _ if random.nextInt(6) == 0 => null
+    case IntegerType => random.nextInt(100)
+    case LongType => random.nextInt(100).toLong
+    case DoubleType => random.nextInt(100) / 4.0
+    case ArrayType(element, _) => Seq.fill(random.nextInt(3))(value(element, random))
+    case MapType(_, item, _) => Map("a" -> value(item, random), "b" -> value(item, random))
+    case _ => s"s${random.nextInt(100)}"
+  }
+
+  private def fits(from: DataType, to: DataType): Boolean = (from, to) match {
+    case (_: StructType, _: StructType) => true
+    case (ArrayType(old, _), ArrayType(now, _)) => fits(old, now)
+    case (MapType(_, old, _), MapType(_, now, _)) => fits(old, now)
+    case _ => from == to || wider(from -> to)
+  }
+
+  def projected(of: Any, from: DataType, to: DataType): Any = (of, from, to) match {
+    case _ if of == null || !fits(from, to) => null
+    case (row: Row, old: StructType, now: StructType) =>
+      Row(now.map { field =>
+        val was = old.fieldNames.indexOf(field.name)
+        if (was < 0) null else projected(row(was), old(was).dataType, field.dataType)
+      }: _*)
+    case (elements: Seq[_], ArrayType(old, _), ArrayType(now, _)) => elements.map(projected(_, old, now))
+    case (items: Map[_, _], MapType(_, old, _), MapType(_, now, _)) =>
+      items.map { case (key, item) => key -> projected(item, old, now) }
+    case (n: Int, _, LongType) => n.toLong
+    case (n: Int, _, DoubleType) => n.toDouble
+    case _ => of
   }
 }

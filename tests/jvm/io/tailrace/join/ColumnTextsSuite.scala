@@ -28,6 +28,21 @@ final class ColumnTextsSuite extends AnyFunSuite {
     assert(ColumnTexts.read(text).map(_.map(c => c.name -> c.dataType)).contains(columns))
   }
 
+  test("pairs of keys are put in the order of a checkpoint's texts, whatever their names") {
+    def column(name: String, of: DataType) = AttributeReference(name, of)()
+    val (user, item) = (column("user", LongType), column("item", StringType))
+    val odd = column("user BIGINT, item", StringType)
+    val (u, i, o) = (column("u", LongType), column("i", StringType), column("o", StringType))
+    val pairs = Seq(user -> u, odd -> o, item -> i)
+    pairs.permutations.foreach { order =>
+      val (lefts, rights) = (ColumnTexts.write(order.map(_._1)), ColumnTexts.write(order.map(_._2)))
+      assert(ColumnTexts.ordered(pairs, lefts, rights).contains(order))
+    }
+    val text = ColumnTexts.write(_: Seq[AttributeReference])
+    assert(ColumnTexts.ordered(pairs.take(1), text(Seq(user, item)), text(Seq(u, i))).isEmpty)
+    assert(ColumnTexts.ordered(Seq(user -> u, item -> i), text(Seq(item, user)), text(Seq(u, i))).isEmpty)
+  }
+
   test("a text of many columns is read at once") {
     val columns = (0 until 200).map(i =>
       s"column_$i" -> (if (i % 3 == 0) StructType(Seq(StructField("a", LongType))) else LongType)

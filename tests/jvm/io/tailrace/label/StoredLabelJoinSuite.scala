@@ -147,10 +147,12 @@ class StoredLabelJoinSuite extends SparkSuite {
         h.step(Seq(Served("k", null, 1)), Seq(Engaged("k", null, 2), engaged(1, 3))) == Seq(Seq(group(1)))
       )
       assert(h.total(JoinMetrics.NullKeyRightRows) == 1)
-      assert(h.total(LabelMetrics.GroupsUnmatched) == 1)
+      assert(h.total(LabelMetrics.GroupsUnmatched) == 1 && h.total(JoinMetrics.NullKeyLeftRows) == 0)
     }
     harness(options("20 seconds").copy(how = "inner")) { h =>
       assert(h.step(Seq(Served("k", null, 1)), Seq(Engaged("k", null, 2), engaged(1, 3))).flatten.isEmpty)
+      assert(h.step(Seq(Served(null, seconds(2), 4), Served("k", seconds(2), 5)), Nil).flatten.isEmpty)
+      assert(h.total(JoinMetrics.NullKeyLeftRows) == 2 && h.total(JoinMetrics.NullKeyRightRows) == 1)
     }
   }
 

@@ -53,6 +53,21 @@ class StreamingWriteCheckSuite extends SparkSuite {
     }
   }
 
+  test("one watermark for all stateful operators") {
+    val allowed = "spark.sql.streaming.statefulOperator.allowMultiple"
+    Seq("tailrace.join", "tailrace.sync_join", "tailrace.as_of").foreach { operator =>
+      withConf(allowed -> "false") {
+        checkRefused("TAILRACE_JOIN_WATERMARK_SHARED", "operator" -> operator)(
+          start(frame(operator))(_ => ())
+        )
+        // Without a join of ours it is Spark's matter.
+        start(MemoryStream[Served](spark).toDF())(_ => ())
+        spark.streams.active.foreach(_.stop())
+      }
+    }
+    assert(spark.streams.active.isEmpty)
+  }
+
   /** A stream with each of the operators. */
   private def frame(operator: String): DataFrame = {
     def logs = {

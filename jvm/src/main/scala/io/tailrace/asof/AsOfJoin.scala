@@ -97,7 +97,7 @@ private final class AsOfBatchMerge(
     } else if (!left.canMatch) writer.alone(left.head)
     else {
       find()
-      val isFound = !newest.isEmpty && newest.time >= window.oldest(left.time)
+      val isFound = !newest.isEmpty && window.takes(left.time, newest.time)
       if (isFound) writer.write(left.head, newest) else writer.alone(left.head)
     }
   }

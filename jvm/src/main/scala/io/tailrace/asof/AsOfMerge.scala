@@ -77,7 +77,7 @@ private[asof] final class AsOfMerge(window: AsOfWindow) extends AutoCloseable {
   def probe: Int = order(position)
 
   /** Whether it has a right row: [[newest]]. */
-  def hasFound: Boolean = !newest.isEmpty && newest.time >= window.oldest(probes.time(probe))
+  def hasFound: Boolean = !newest.isEmpty && window.takes(probes.time(probe), newest.time)
 
   private def find(base: AnyRef, at: Long, time: Long, isOther: Boolean): Unit = {
     val point = window.point(time)

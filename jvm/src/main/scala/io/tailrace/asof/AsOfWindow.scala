@@ -17,7 +17,15 @@ import io.tailrace.common.WatermarkRules.saturatingAdd
   */
 final case class AsOfWindow(delay: Long, maxAge: Option[Long]) {
 
+  // Points of earlier left rows would be before the first time.
+  private val earliestWithPoint = saturatingAdd(Long.MinValue, delay)
+
+  /** The first time if the point is before it: then [[takes]] refuses each right row. */
   def point(leftTime: Long): Long = saturatingAdd(leftTime, -delay)
+
+  /** Whether a left row takes a right row that isn't after [[point]]. */
+  def takes(leftTime: Long, rightTime: Long): Boolean =
+    leftTime >= earliestWithPoint && rightTime >= oldest(leftTime)
 
   /** No right row before this time is taken. */
   def oldest(leftTime: Long): Long =

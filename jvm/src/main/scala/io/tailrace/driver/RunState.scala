@@ -43,6 +43,10 @@ private[tailrace] final class RunState[T](close: T => Unit = (_: T) => ()) {
     kept.state(open)
   }
 
+  /** The state of an operator in a run, if it has been made. */
+  def find(runId: String, name: String): Option[T] =
+    Option(byRun.get(Key(runId, name))).flatMap(_.made)
+
   private[driver] def size: Int = byRun.size
 
   private def drop(hasEnded: (String, SparkSession) => Boolean): Unit = byRun.forEach { (key, kept) =>
@@ -60,6 +64,8 @@ private[tailrace] object RunState {
       if (opened.isEmpty) opened = Some(open)
       opened.get
     }
+
+    def made: Option[T] = synchronized(opened)
 
     def close(close: T => Unit): Unit = synchronized(opened.foreach(close))
   }

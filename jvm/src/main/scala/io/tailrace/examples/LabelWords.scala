@@ -86,7 +86,7 @@ private[examples] final class LabelWords(rules: Seq[LabelRule]) extends SettingW
       val each = names.map(name => ofEvents(name, rowOf(from, name), rowOf(to, name)))
       // What is in a label's struct beside its events.
       val rest = ColumnChanges.tell(side, from, to).refused.filter(_ => each.forall(_.refused.isEmpty))
-      ColumnChanges.Told(each.flatMap(_.refused) ++ rest, each.flatMap(_.told))
+      ColumnChanges.Told(each.flatMap(_.refused) ++ rest, each.flatMap(_.told), each.flatMap(_.lost))
     }
 
   /** One with an attribution, as impressions that came meanwhile have no share in its events. And one that comes back with

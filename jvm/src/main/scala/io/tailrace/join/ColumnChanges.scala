@@ -15,20 +15,30 @@ import org.apache.spark.sql.types._
   *
   * Fields of structs, elements of arrays and values of maps change in the same way. A type may become one that
   * has all of its values.
+  *
+  * [[tell]] decides whether a query may go from one start's columns to the next one's. [[expressions]] reads a row by the
+  * schema that it was written with, which may be several starts older. Such a row may have a column or a field of
+  * the right name in a type that doesn't fit, because it was dropped and added again meanwhile. Then that column or
+  * field is null, and everything around it keeps its value.
   */
 object ColumnChanges {
 
   /** @param refused  columns whose type can't change so, as sentences; then the query can't go on
     * @param told     what becomes of rows that wait, as phrases; none if nothing changes for them
+    * @param lost     columns and fields that are null because their old type doesn't fit, as phrases. Each is part of a
+    *                 refused column if the rows are of the previous start; those of earlier starts are read so
     */
-  final case class Told(refused: Seq[String], told: Seq[String])
+  final case class Told(refused: Seq[String], told: Seq[String], lost: Seq[String] = Nil)
 
   /** What it means to go from some columns to others. */
   def tell(side: String, from: StructType, to: StructType): Told = {
     val pairs = paired(from, to)
-    val refused = pairs.collect {
-      case (now, Some(i)) if widened(probe, from(i).dataType, now.dataType).isEmpty =>
-        s"$side column `${now.name}` was ${from(i).dataType.sql} and is now ${now.dataType.sql}, which doesn't " +
+    val misfit = pairs.collect { case (now, Some(i)) =>
+      (now, from(i), misfits(now.name, from(i).dataType, now.dataType))
+    }
+    val refused = misfit.collect {
+      case (now, was, all) if all.nonEmpty =>
+        s"$side column `${now.name}` was ${was.dataType.sql} and is now ${now.dataType.sql}, which doesn't " +
           "have all of its values"
     }
     val kept = pairs.flatMap(_._2).toSet
@@ -38,19 +48,38 @@ object ColumnChanges {
       case (now, Some(i)) if !DataTypeUtils.sameType(from(i).dataType, now.dataType) =>
         s"$side column `${now.name}` becomes ${now.dataType.sql}"
     }
-    Told(refused, added ++ dropped ++ wider)
+    val lost = misfit.flatMap(_._3).map { case (path, was) =>
+      s"$side column `$path` is null in those that have it as ${was.sql}"
+    }
+    Told(refused, added ++ dropped ++ wider, lost)
   }
 
-  /** The new columns, of a row with the old ones. A column whose old type doesn't fit is null: it was dropped
-    * and came again as another one.
+  /** The columns, and the fields at any depth, whose values don't fit into the type of now, with their old types. */
+  private def misfits(path: String, from: DataType, to: DataType): Seq[(String, DataType)] =
+    (from, to) match {
+      case _ if widened(probe, from, to).isEmpty => Seq(path -> from)
+      case (old: StructType, now: StructType) =>
+        paired(old, now).flatMap { case (field, found) =>
+          found.toSeq.flatMap(i => misfits(s"$path.${field.name}", old(i).dataType, field.dataType))
+        }
+      case (ArrayType(old, _), ArrayType(now, _)) => misfits(path, old, now)
+      case (MapType(_, old, _), MapType(_, now, _)) => misfits(path, old, now)
+      case _ => Nil
+    }
+
+  /** The new columns, of a row with the old ones. A column or a field whose old type doesn't fit is null: it was
+    * dropped and came again as another one.
     */
   def expressions(from: StructType, to: StructType): Seq[Expression] = paired(from, to).map {
     case (now, found) =>
-      val value = found.flatMap { i =>
-        widened(BoundReference(i, from(i).dataType, nullable = true), from(i).dataType, now.dataType)
-      }
-      value.getOrElse(Literal(null, now.dataType))
+      orNull(found, from, now)(i => BoundReference(i, from(i).dataType, nullable = true))
   }
+
+  private def orNull(found: Option[Int], from: StructType, now: StructField)(
+      value: Int => Expression
+  ): Expression = found
+    .flatMap(i => widened(value(i), from(i).dataType, now.dataType))
+    .getOrElse(Literal(null, now.dataType))
 
   /** Each new field with the place of the old one of its name. Of fields of one name, the first is the first. */
   private def paired(from: StructType, to: StructType): Seq[(StructField, Option[Int])] = {
@@ -75,7 +104,9 @@ object ColumnChanges {
   private val IntegralDigits: Map[DataType, Int] =
     Map(ByteType -> 3, ShortType -> 5, IntegerType -> 10, LongType -> 19)
 
-  /** The value in the new type; none if that can't hold it. */
+  /** The value in the new type; none if that can't hold it. A struct always becomes another one: a field of it that can't
+    * is null.
+    */
   private def widened(value: Expression, from: DataType, to: DataType): Option[Expression] =
     (from, to) match {
       case _ if DataTypeUtils.sameType(from, to) => Some(value)
@@ -88,7 +119,7 @@ object ColumnChanges {
         Option.when(holds)(cast(value, to))
       case (old, now: DecimalType) if IntegralDigits.contains(old) =>
         Option.when(now.precision - now.scale >= IntegralDigits(old))(cast(value, to))
-      case (old: StructType, now: StructType) => struct(value, old, now)
+      case (old: StructType, now: StructType) => Some(struct(value, old, now))
       case (ArrayType(old, _), ArrayType(now, _)) =>
         val element = variable("element", old)
         widened(element, old, now).map(body => ArrayTransform(value, LambdaFunction(body, Seq(element))))
@@ -103,16 +134,11 @@ object ColumnChanges {
   private def variable(name: String, dataType: DataType): NamedLambdaVariable =
     NamedLambdaVariable(name, dataType, nullable = true)
 
-  private def struct(value: Expression, from: StructType, to: StructType): Option[Expression] = {
-    val fields = paired(from, to).map { case (now, found) =>
-      found.fold[Option[Expression]](Some(Literal(null, now.dataType))) { i =>
-        widened(GetStructField(value, i), from(i).dataType, now.dataType)
-      }
+  private def struct(value: Expression, from: StructType, to: StructType): Expression = {
+    val named = paired(from, to).flatMap { case (now, found) =>
+      Seq(Literal(now.name), orNull(found, from, now)(GetStructField(value, _)))
     }
-    Option.when(fields.forall(_.nonEmpty)) {
-      val named = to.zip(fields.flatten).flatMap { case (field, of) => Seq(Literal(field.name), of) }
-      If(IsNull(value), Literal(null, to), CreateNamedStruct(named))
-    }
+    If(IsNull(value), Literal(null, to), CreateNamedStruct(named))
   }
 
   /** Lengths are those of a column's values. */

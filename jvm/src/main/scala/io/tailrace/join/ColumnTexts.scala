@@ -14,7 +14,38 @@ import org.apache.spark.sql.types.{DataType, StructField, StructType}
   * It may be wrong for a name such as `my int, n`: who reads rows by it has to check that they fit.
   */
 object ColumnTexts {
-  def write(columns: Seq[Attribute]): String = columns.map(a => s"${a.name} ${a.dataType.sql}").mkString(", ")
+  private val Between = ", "
+
+  def write(columns: Seq[Attribute]): String = columns.map(text).mkString(Between)
+
+  private def text(column: Attribute): String = s"${column.name} ${column.dataType.sql}"
+
+  /** Pairs of columns in the order that two texts have them in.
+    *
+    * @return none if the texts don't have these pairs
+    */
+  def ordered(
+      pairs: Seq[(Attribute, Attribute)],
+      lefts: String,
+      rights: String
+  ): Option[Seq[(Attribute, Attribute)]] =
+    if (pairs.isEmpty) Option.when(lefts.isEmpty && rights.isEmpty)(Nil)
+    else {
+      // Names may have commas, so another column may seem to be the first one.
+      pairs.iterator
+        .flatMap { case pair @ (left, right) =>
+          for {
+            leftRest <- behind(lefts, text(left))
+            rightRest <- behind(rights, text(right))
+            rest <- ordered(pairs.diff(Seq(pair)), leftRest, rightRest)
+          } yield pair +: rest
+        }
+        .nextOption()
+    }
+
+  private def behind(all: String, first: String): Option[String] =
+    if (all == first) Some("")
+    else Option.when(all.startsWith(first + Between))(all.drop(first.length + Between.length))
 
   def read(text: String): Option[StructType] = new Reader(text).best
 

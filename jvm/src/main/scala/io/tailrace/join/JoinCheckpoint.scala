@@ -127,13 +127,16 @@ object JoinCheckpoint {
   private def file(directory: Path): Path = new Path(directory, "tailrace-join.json")
 
   /** The columns that the checkpoint of any join is bound to. */
-  def settingsOf(columns: JoinColumns): Map[String, String] = Map(
-    LeftKeys -> ColumnTexts.write(columns.leftKeys),
-    RightKeys -> ColumnTexts.write(columns.rightKeys),
+  def settingsOf(columns: JoinColumns): Map[String, String] = keysOf(columns) ++ Map(
     LeftTime -> columns.leftTime.name,
     RightTime -> columns.rightTime.name,
     LeftColumns -> ColumnTexts.write(columns.left),
     RightColumns -> ColumnTexts.write(columns.right)
+  )
+
+  private def keysOf(columns: JoinColumns): Map[String, String] = Map(
+    LeftKeys -> ColumnTexts.write(columns.leftKeys),
+    RightKeys -> ColumnTexts.write(columns.rightKeys)
   )
 
   /** @param batchId  the batch that is being planned, the first one of this run
@@ -158,8 +161,10 @@ object JoinCheckpoint {
     } else {
       val written = read(directory, conf, batchId)
       val before = later.flatMap { case (name, s) => s.earlier.map(name -> _) } ++ written.settings
-      val now = settings ++ later.flatMap { case (name, s) =>
-        s.named.orElse(before.get(name)).map(name -> _)
+      // The state keeps the order of keys that it began with.
+      val now = settings ++ keysOf(join.columns.withKeysAsIn(written.settings)) ++ later.flatMap {
+        case (name, s) =>
+          s.named.orElse(before.get(name)).map(name -> _)
       }
       val unknown = later.keySet -- before.keySet
       val names =

@@ -35,7 +35,7 @@ trait JoinNode extends StreamJoin {
 
   override def onlyAppends: Boolean = true
 
-  override def writeChecks: Seq[WriteCheck] = Seq(TurnAtStart, NamedSources)
+  override def writeChecks: Seq[WriteCheck] = Seq(OwnWatermark(operator), TurnAtStart, NamedSources)
 
   override def output: Seq[Attribute] = {
     val needed = AttributeSet(leftKeys :+ leftTime)
@@ -134,6 +134,21 @@ final case class JoinColumns(
     areImported: Boolean = false
 ) {
   val payload: Seq[Attribute] = JoinColumns.payload(right, rightKeys)
+
+  /** The same columns with the pairs of keys in the order that a checkpoint has them in. The order decides the bytes of
+    * the state's keys and the partition of each row, and a query may name its pairs in any order.
+    *
+    * @param settings of the checkpoint
+    * @return these columns if the checkpoint has other keys
+    */
+  def withKeysAsIn(settings: Map[String, String]): JoinColumns = {
+    val ordered = for {
+      lefts <- settings.get(JoinCheckpoint.LeftKeys)
+      rights <- settings.get(JoinCheckpoint.RightKeys)
+      pairs <- ColumnTexts.ordered(leftKeys.zip(rightKeys), lefts, rights)
+    } yield copy(leftKeys = pairs.map(_._1), rightKeys = pairs.map(_._2))
+    ordered.getOrElse(this)
+  }
 
   private def ordinal(a: Attribute, in: Seq[Attribute]): Int = in.indexWhere(_.exprId == a.exprId)
 

@@ -262,6 +262,9 @@ object JoinErrors {
     }
   )
 
+  def watermarkShared(operator: String): TailraceAnalysisException =
+    refuse("TAILRACE_JOIN_WATERMARK_SHARED", "operator" -> operator)
+
   def closesInNoBatch(): TailraceAnalysisException = refuse("TAILRACE_JOIN_CLOSES_IN_NO_BATCH")
 
   def labelEmpty(into: String): TailraceAnalysisException =

@@ -41,15 +41,21 @@ private[join] object SchemaChange {
       else ofTexts(checkpoint.settings).map(Seq(_))
     before.fold(SchemaChange(Nil, 0, Set.empty, Nil, Nil)) { schemas =>
       val last = schemas(checkpoint.schema)
-      val changes = Seq(
-        words.columns(Side.Left, last.leftColumns, now.leftColumns),
-        words.columns(Side.Right, last.rightColumns, now.rightColumns)
+      def changes(from: JoinSchema) = Seq(
+        words.columns(Side.Left, from.leftColumns, now.leftColumns),
+        words.columns(Side.Right, from.rightColumns, now.rightColumns)
       )
+      val next = changes(last)
+      // Rows of earlier starts may be buffered, too, and each is read by the schema that it was written with.
+      val lost =
+        if (now == last) Nil
+        else schemas.filterNot(s => s == last || s == now).flatMap(changes(_).flatMap(_.lost))
       // A query that goes back to earlier columns finds the rows of then as they were.
       val known = schemas.indexOf(now)
       val (all, number) = if (known >= 0) (schemas, known) else (schemas :+ now, schemas.size)
       val returned = words.returned(checkpoint.settings, last.rightColumns, areNamed)
-      SchemaChange(all, number, texts, changes.flatMap(_.refused) ++ returned, changes.flatMap(_.told))
+      val told = next.flatMap(_.told) ++ lost.distinct
+      SchemaChange(all, number, texts, next.flatMap(_.refused) ++ returned, told)
     }
   }
 

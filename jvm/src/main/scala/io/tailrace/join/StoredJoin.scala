@@ -151,6 +151,7 @@ trait StoredJoinTask extends AutoCloseable {
 /** The metrics of any streaming join, by their names in a query's progress. The texts are for Spark's UI. */
 object JoinMetrics {
   val NullKeyRightRows = "nullKeyRightRows"
+  val NullKeyLeftRows = "nullKeyLeftRows"
   val LostVersions = "lostVersions"
   val LoadedBytes = "loadedBytes"
   val ReplacedCopies = "replacedCopies"
@@ -165,6 +166,7 @@ object JoinMetrics {
 
   private val counts = Seq(
     NullKeyRightRows -> "right rows dropped for a null key or time",
+    NullKeyLeftRows -> "left rows dropped for a null key or time, by an inner join",
     LostVersions -> "versions of the state that were lost at a restart, over all partitions",
     StateFiles -> "files of the state",
     ReplacedCopies -> "damaged local files of the state, made again from the checkpoint"
@@ -181,7 +183,9 @@ object JoinMetrics {
 
   /** How many rows a batch has brought: those that were kept, and those that weren't. */
   def rowsRead(metrics: Map[String, SQLMetric]): Long =
-    Seq("numUpdatedStateRows", "numRowsDroppedByWatermark", NullKeyRightRows).map(metrics(_).value).sum
+    Seq("numUpdatedStateRows", "numRowsDroppedByWatermark", NullKeyRightRows, NullKeyLeftRows)
+      .map(metrics(_).value)
+      .sum
 
   /** These metrics, and further ones of one kind of join.
     *

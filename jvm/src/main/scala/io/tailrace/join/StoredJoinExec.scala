@@ -133,6 +133,13 @@ final class StoredJoinExec(
     SchemaFile.validate(getStateInfo, hadoopConf, session)
   }
 
+  /** Spark validates the checkpoint before it asks how rows have to be spread. The plan that `explain` shows has none. */
+  override protected def keyOrder: Seq[Int] = {
+    val found = StoredJoinExec.bound.find(getStateInfo.queryRunId.toString, workName)
+    val ordered = found.fold(join.columns)(of => join.columns.withKeysAsIn(of.checkpoint.settings))
+    ordered.leftKeys.zip(ordered.rightKeys).map(join.columns.leftKeys.zip(join.columns.rightKeys).indexOf(_))
+  }
+
   override protected def leftSpread: Option[Expression] = join.leftSpread
 
   override def workName: String = s"$shortName-$operatorId"
@@ -169,7 +176,7 @@ final class StoredJoinExec(
     metrics // made on the driver, before the tasks refer to them
     deleteFormerState()
     val partition = new StoredJoinPartition(
-      join.columns,
+      join.columns.withKeysAsIn(nowBound.checkpoint.settings),
       driver.tasks,
       getStateInfo,
       new OwnStoreConf(conf, nowBound.layout.store, nowBound.checkpoint.shapes),

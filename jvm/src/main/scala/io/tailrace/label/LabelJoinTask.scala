@@ -179,8 +179,9 @@ private final class LabelInput(
         } else {
           val keyLength = keys.encode(row)
           // Each left row has a group, with or without a key. A pair needs two keys.
-          if (keyLength == 0 && settings.decided) keyless += 1
-          else if (keyLength > 0 || settings.isGrouped) keep(lefts, keys.bytes, keyLength, time, row)
+          if (keyLength > 0 || (settings.isGrouped && !settings.decided))
+            keep(lefts, keys.bytes, keyLength, time, row)
+          else keyless += 1
           if (keyLength > 0) touch.foreach(of => keep(rights, keys.bytes, keyLength, time, of(row)))
           // Nothing can match it.
           if (keyLength == 0 && settings.decided) timeless(row) else null
@@ -192,7 +193,7 @@ private final class LabelInput(
       if (settings.isGrouped) {
         metric(LabelMetrics.GroupsOut) += timelessRows + keyless
         metric(LabelMetrics.GroupsUnmatched) += timelessRows + keyless
-      }
+      } else metric(JoinMetrics.NullKeyLeftRows) += timelessRows + keyless
     }
   }
 

@@ -56,7 +56,8 @@ private final class AsOfRules(settings: Map[String, String], watermark: Long) ex
     if (side == Side.Left) Some(window.point(time)) else window.leaves(time)
 
   override def matches(row: StoredRow, partition: StoredPartition): Long =
-    Math.min(1L, partition.rightRows(row, window.oldest(row.time), window.point(row.time)))
+    if (!window.takes(row.time, window.point(row.time))) 0L
+    else Math.min(1L, partition.rightRows(row, window.oldest(row.time), window.point(row.time)))
 
   override def facts(left: Long, right: Long, oldest: Seq[NextRow], expired: Long): JoinFacts =
     LabelFacts(

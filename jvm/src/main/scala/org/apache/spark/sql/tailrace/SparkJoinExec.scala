@@ -57,6 +57,9 @@ abstract class SparkJoinExec(
 
   override protected def sparkContext: SparkContext = parentContext.getOrElse(super.sparkContext)
 
+  /** The places of the keys in the order that rows are spread by. */
+  protected def keyOrder: Seq[Int]
+
   /** One more expression that both sides are spread by, which the right side has no value of; mostly none. */
   protected def leftSpread: Option[Expression]
 
@@ -79,14 +82,14 @@ abstract class SparkJoinExec(
       stateSchemaVersion: Int
   ): List[StateSchemaValidationResult] = List(bindCheckpoint(hadoopConf, batchId))
 
-  override def requiredChildDistribution: Seq[Distribution] = leftSpread.fold(
-    super.requiredChildDistribution
-  ) { spread =>
+  override def requiredChildDistribution: Seq[Distribution] = {
     // Both sides have as many expressions, as Spark requires of them.
-    val more = Seq(spread, Literal(null, spread.dataType))
+    val more = leftSpread.fold(Seq(Seq.empty[Expression], Seq.empty[Expression])) { spread =>
+      Seq(Seq(spread), Seq(Literal(null, spread.dataType)))
+    }
     super.requiredChildDistribution.zip(more).map {
-      case (byKey: StatefulOpClusteredDistribution, expression) =>
-        byKey.copy(expressions = byKey.expressions :+ expression)
+      case (byKey: StatefulOpClusteredDistribution, expressions) =>
+        byKey.copy(expressions = keyOrder.map(byKey.expressions(_)) ++ expressions)
       case (other, _) => throw new IllegalStateException(s"$nodeName requires $other")
     }
   }

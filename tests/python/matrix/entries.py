@@ -217,6 +217,12 @@ ENTRIES: tuple[Entry, ...] = (
     _replays("drop"),
     _replays("mark", on_replay="mark", name="clicks"),
     _replays("disorder", disorder=4),
+    Entry(
+        "replays-sqe",
+        (Call("stream_metadata", {"format": "sqe"}), Call("filter_replays", {})),
+        sides=("log",),
+        state=False,
+    ),
     _replays("forgetting", forget_after="1 hour", event_time="at"),
     _recursion("fixpoint", mode="fixpoint"),
     _recursion("auto", depth_column="hop", max_depth=3, on_limit="drop"),
@@ -233,7 +239,13 @@ _SERVER = {"server": "", "app": "app", "token": "shown"}
 AT_SERVER: tuple[Entry, ...] = (
     Entry(
         "server-watermark",
-        (Call("accurate_watermark", {"completeness": "100%", **_SERVER, "operator": "logs"}), _COUNT),
+        (
+            Call(
+                "accurate_watermark",
+                {"completeness": "100%", **_SERVER, "operator": "logs", "logs": "shared"},
+            ),
+            _COUNT,
+        ),
         sides=("left",),
         state=False,
     ),
@@ -251,7 +263,7 @@ AT_SERVER: tuple[Entry, ...] = (
     ),
     Entry(
         "server-stamped",
-        (Call("stamped_watermark", {**_SERVER, "operator": "stamps"}), _COUNT),
+        (Call("stamped_watermark", {**_SERVER, "operator": "stamps", "logs": "shared"}), _COUNT),
         sides=("stamped",),
         state=False,
     ),

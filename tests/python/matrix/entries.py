@@ -234,6 +234,7 @@ ENTRIES: tuple[Entry, ...] = (
 )
 
 _SERVER = {"server": "", "app": "app", "token": "shown"}
+_OF_SHARED_LOGS = {**_SERVER, "logs": "shared"}
 
 # With a server, whose address the run has: the same rows come out as without it.
 AT_SERVER: tuple[Entry, ...] = (
@@ -242,7 +243,7 @@ AT_SERVER: tuple[Entry, ...] = (
         (
             Call(
                 "accurate_watermark",
-                {"completeness": "100%", **_SERVER, "operator": "logs", "logs": "shared"},
+                {"completeness": "100%", **_OF_SHARED_LOGS, "operator": "logs"},
             ),
             _COUNT,
         ),
@@ -263,7 +264,7 @@ AT_SERVER: tuple[Entry, ...] = (
     ),
     Entry(
         "server-stamped",
-        (Call("stamped_watermark", {**_SERVER, "operator": "stamps", "logs": "shared"}), _COUNT),
+        (Call("stamped_watermark", {**_OF_SHARED_LOGS, "operator": "stamps"}), _COUNT),
         sides=("stamped",),
         state=False,
     ),

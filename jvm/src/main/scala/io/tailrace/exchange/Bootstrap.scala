@@ -98,9 +98,14 @@ private[exchange] final class Bootstrap(of: SparkSession, checkpoint: String, se
         val (leftStream, rightStream) =
           (stream("left", left.frame, Some(left.mark)), stream("right", right.frame, None))
         val plan = query(leftStream.drop(left.mark), rightStream.drop(right.mark))
-        write(SparkPlans.toFrame(session, plan.transformUp { case join: ImportableJoin =>
-          join.importing(input(leftStream, join.left.output), input(rightStream, join.right.output))
-        }))
+        write(
+          SparkPlans.toFrame(
+            session,
+            plan.transformUp { case join: ImportableJoin =>
+              join.importing(input(leftStream, join.left.output), input(rightStream, join.right.output))
+            }
+          )
+        )
         begin(beginning)
         restate(beginning.batch + 1) { manifest =>
           rows.beside.fold(manifest)(_.restated(manifest, oldest, late))
@@ -154,7 +159,11 @@ private[exchange] final class Bootstrap(of: SparkSession, checkpoint: String, se
     partitions = log.partitions(0)
     beginning.settings.foreach { settings =>
       val directory = log.directory(0)
-      JoinCheckpoint.write(directory, conf, JoinCheckpoint.read(directory, conf, 0).copy(settings = settings)): Unit
+      JoinCheckpoint.write(
+        directory,
+        conf,
+        JoinCheckpoint.read(directory, conf, 0).copy(settings = settings)
+      ): Unit
     }
     if (entry.isEmpty) log.setWatermarkOf(0, lateWatermarkMs)
     val first = log.entry(0)

@@ -79,7 +79,8 @@ private[exchange] object ExportFile {
   private val Name = "_tailrace_export.json"
   private val OldestFormat = 1
   private val Format = 2
-  private val checked = new CheckedText("tailrace-export", "the description of an export", OldestFormat, Format)
+  private val checked =
+    new CheckedText("tailrace-export", "the description of an export", OldestFormat, Format)
   private implicit val formats: Formats = Serialization.formats(NoTypeHints)
 
   def json(report: ExportReport): String = Serialization.write(report)

@@ -48,15 +48,18 @@ private[exchange] final class ExportedFiles(root: Path, conf: Configuration) {
 
   /** Spark reads no others. */
   private def namesIn(directory: String, table: String): Seq[String] =
-    files.names(new Path(root, s"$directory/$table")).filterNot(name => name.startsWith("_") || name.startsWith("."))
+    files
+      .names(new Path(root, s"$directory/$table"))
+      .filterNot(name => name.startsWith("_") || name.startsWith("."))
 
   private def ofSources: Seq[ExportedFile] = {
-    def in(directory: Path, place: String): Seq[ExportedFile] = files.list(directory).flatMap { (of: FileStatus) =>
-      val name = of.getPath.getName
-      if (of.isDirectory) in(of.getPath, s"$place$name/")
-      else if (name.startsWith(".")) Nil
-      else Seq(ExportedFile(s"$place$name", of.getLen))
-    }
+    def in(directory: Path, place: String): Seq[ExportedFile] =
+      files.list(directory).flatMap { (of: FileStatus) =>
+        val name = of.getPath.getName
+        if (of.isDirectory) in(of.getPath, s"$place$name/")
+        else if (name.startsWith(".")) Nil
+        else Seq(ExportedFile(s"$place$name", of.getLen))
+      }
     in(SourceLogs.in(root), "").sortBy(_.path)
   }
 }

@@ -9,8 +9,8 @@ import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
 import org.apache.spark.sql.types.{StructType, TimestampType}
 import org.json4s.jackson.JsonMethods.parseOpt
 
-import io.tailrace.common.{LiteralPath, TailraceConf}
 import io.tailrace.common.WatermarkRules.{behind, ofMillis}
+import io.tailrace.common.{LiteralPath, TailraceConf}
 import io.tailrace.inspect.StateColumns
 import io.tailrace.join.{ColumnTexts, ImportableJoin, JoinCheckpoint}
 
@@ -54,9 +54,12 @@ private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: 
       Map(
         "spark.sql.shuffle.partitions" -> report.partitions.toString,
         "spark.sql.streaming.stateStore.checkpointFormatVersion" -> report.format.toString
-      ) ++ settings.get(TailraceConf.JoinStrategy.key).filter(_ => settings(JoinCheckpoint.How) == "left").map {
-        TailraceConf.JoinStrategy.key -> _
-      }
+      ) ++ settings
+        .get(TailraceConf.JoinStrategy.key)
+        .filter(_ => settings(JoinCheckpoint.How) == "left")
+        .map {
+          TailraceConf.JoinStrategy.key -> _
+        }
     )
     val beginning = Beginning(
       report.batch,
@@ -95,7 +98,10 @@ final class ExportedRows private[exchange] (session: SparkSession, root: Path, r
   import exported.{settings, state}
 
   state.filter(_.missed > 0).foreach { of =>
-    throw ExchangeErrors.unfit(directory, s"${of.missed} late right rows weren't matched with left rows of their window, and an import would match them")
+    throw ExchangeErrors.unfit(
+      directory,
+      s"${of.missed} late right rows weren't matched with left rows of their window, and an import would match them"
+    )
   }
 
   private def files(table: String): DataFrame =
@@ -135,7 +141,10 @@ final class ExportedRows private[exchange] (session: SparkSession, root: Path, r
 
   private def carried(left: DataFrame, rightColumns: StructType, amends: Boolean): ImportedRows = {
     if (state.isEmpty && settings.contains(JoinCheckpoint.Horizons))
-      throw ExchangeErrors.unfit(directory, "it is of an earlier release, which doesn't say what versions were emitted")
+      throw ExchangeErrors.unfit(
+        directory,
+        "it is of an earlier release, which doesn't say what versions were emitted"
+      )
     val column = state.flatMap(_.behind)
     val right = rightOf(column.fold(rightColumns)(rightColumns.add(_, TimestampType)))
     val isDecided = settings.contains(JoinCheckpoint.Release)
@@ -170,7 +179,10 @@ final class ExportedRows private[exchange] (session: SparkSession, root: Path, r
     val rightColumns = ColumnTexts.read(settings(JoinCheckpoint.RightColumns)).get
     if (others.isEmpty) {
       if (state.isEmpty && join.amends)
-        throw ExchangeErrors.unfit(directory, "it is of an earlier release, which doesn't say which rows may be amended")
+        throw ExchangeErrors.unfit(
+          directory,
+          "it is of an earlier release, which doesn't say which rows may be amended"
+        )
       carried(options.left, rightColumns, join.amends)
     } else {
       val isOther = s"the query has another ${others.mkString(", ")}"
@@ -190,7 +202,17 @@ private[exchange] object ExportedRows {
   /** Settings that decide what rows in the state mean. With others, rows are taken as those of tables. */
   private val Meaning: Seq[String] = {
     import JoinCheckpoint._
-    Seq(LeftKeys, RightKeys, LeftTime, RightTime, How, TailraceConf.JoinStrategy.key, Before, After, Horizons) ++
+    Seq(
+      LeftKeys,
+      RightKeys,
+      LeftTime,
+      RightTime,
+      How,
+      TailraceConf.JoinStrategy.key,
+      Before,
+      After,
+      Horizons
+    ) ++
       Seq(ExactlyOne, Release)
   }
 }

@@ -40,7 +40,8 @@ private[exchange] object MissedMatches {
       .zip(columns.rightKeys)
       .map { case (leftName, rightName) => at("l", leftName) === at("r", rightName) }
       .reduce(_ && _) && distance >= saturatingAdd(0L, -before) && distance <= after
-    val made = matches.where(unix_micros(col(s"left.${quoteIdentifier(settings(JoinCheckpoint.LeftTime))}")) <= closed)
+    val made =
+      matches.where(unix_micros(col(s"left.${quoteIdentifier(settings(JoinCheckpoint.LeftTime))}")) <= closed)
     lefts.join(rights, isMatch).count() - made.count()
   }
 }

@@ -3,10 +3,10 @@ package io.tailrace.exchange
 import java.util.{Locale, UUID}
 
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.{DataFrame, functions}
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.functions.{col, lit, min, unix_micros}
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
+import org.apache.spark.sql.{DataFrame, functions}
 
 import io.tailrace.common.LiteralPath
 

@@ -172,7 +172,9 @@ final case class JoinColumns(
 
   /** The left columns of a row that has more of them. */
   def leftProjection(): UnsafeProjection =
-    UnsafeProjection.create(left.zipWithIndex.map { case (a, i) => BoundReference(i, a.dataType, a.nullable) })
+    UnsafeProjection.create(left.zipWithIndex.map { case (a, i) =>
+      BoundReference(i, a.dataType, a.nullable)
+    })
 
   /** The right row that a left row leaves of itself, if it leaves one. */
   def touchProjection(): Option[UnsafeProjection] =

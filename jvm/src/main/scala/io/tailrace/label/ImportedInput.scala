@@ -48,28 +48,29 @@ private[label] final class ImportedInput(
     override protected def report(): Unit = ()
   }
 
-  override def readRight(rows: Iterator[InternalRow]): Iterator[UnsafeRow] = new Reading(rows, columns.right) {
-    private val keys = columns.rightKeyEncoder()
-    private val payload = columns.payloadProjection()
-    private val timeOrdinal = columns.rightTimeOrdinal
-    private val lateIn = columns.right.size
-    private var late = 0L
-    private var nullRows = 0L
+  override def readRight(rows: Iterator[InternalRow]): Iterator[UnsafeRow] =
+    new Reading(rows, columns.right) {
+      private val keys = columns.rightKeyEncoder()
+      private val payload = columns.payloadProjection()
+      private val timeOrdinal = columns.rightTimeOrdinal
+      private val lateIn = columns.right.size
+      private var late = 0L
+      private var nullRows = 0L
 
-    private def seqOf(row: UnsafeRow): Long =
-      if (row.isNullAt(lateIn)) store.newSeq()
-      else {
-        late += 1
-        RowLayout.firstSeq(row.getLong(lateIn)) + late
+      private def seqOf(row: UnsafeRow): Long =
+        if (row.isNullAt(lateIn)) store.newSeq()
+        else {
+          late += 1
+          RowLayout.firstSeq(row.getLong(lateIn)) + late
+        }
+
+      override protected def receive(row: UnsafeRow): UnsafeRow = {
+        val keyLength = keys.encode(row)
+        if (keyLength == 0 || row.isNullAt(timeOrdinal)) nullRows += 1
+        else keepAs(seqOf(row), rights, keys.bytes, keyLength, row.getLong(timeOrdinal), payload(row))
+        null
       }
 
-    override protected def receive(row: UnsafeRow): UnsafeRow = {
-      val keyLength = keys.encode(row)
-      if (keyLength == 0 || row.isNullAt(timeOrdinal)) nullRows += 1
-      else keepAs(seqOf(row), rights, keys.bytes, keyLength, row.getLong(timeOrdinal), payload(row))
-      null
+      override protected def report(): Unit = metric(JoinMetrics.NullKeyRightRows) += nullRows
     }
-
-    override protected def report(): Unit = metric(JoinMetrics.NullKeyRightRows) += nullRows
-  }
 }

@@ -6,6 +6,7 @@ import shutil
 import time
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -55,7 +56,7 @@ def test_files_that_were_edited_count_though_a_frame_of_them_is_cached(
             rows = pq.read_table(part)
             # In place, as an editor of files does.
             (left / f".{part.name}.crc").unlink(missing_ok=True)
-            pq.write_table(rows.filter(pc.less(rows["l_id"], 5)), part, coerce_timestamps="us")
+            pq.write_table(rows.filter(pc.less(rows["l_id"], pa.scalar(5))), part, coerce_timestamps="us")
         assert tailrace.import_state(spark, tmp_path / "moved", export=export).left == 5
         by_query = tailrace.import_state(streams.join(), tmp_path / "other", export=export)
         assert by_query.left == 5

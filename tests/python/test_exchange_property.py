@@ -129,7 +129,7 @@ def _live(test: StreamTest, folder: Path, definition: Definition, draw: random.R
         given = life.frame() if definition.by_query else test.spark
         tailrace.import_state(given, moved, export=export)
     except TailraceError as refused:
-        if refused.getCondition() not in _REFUSALS:
+        if refused.condition not in _REFUSALS:
             raise
         assert not moved.exists()
         return 0

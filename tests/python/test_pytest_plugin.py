@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import tomllib
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ def test_the_plugin_loads_no_spark(
 
 def test_the_fixtures_are_there_by_their_former_name_too() -> None:
     import tailrace_pytest  # noqa: PLC0415 - as `-p tailrace.testing.plugin` loads it
-    from tailrace.testing import plugin  # noqa: PLC0415
+
+    plugin = importlib.import_module("tailrace.testing.plugin")
 
     assert all(getattr(plugin, name) is getattr(tailrace_pytest, name) for name in plugin.__all__)

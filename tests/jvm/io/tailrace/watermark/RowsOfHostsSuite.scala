@@ -2,7 +2,9 @@ package io.tailrace.watermark
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.execution.{FilterExec, WholeStageCodegenExec}
+import org.apache.spark.sql.functions.broadcast
 import org.apache.spark.sql.tailrace.StreamAccess
+import org.apache.spark.sql.types.{StringType, StructType}
 
 import io.tailrace.testkit.LoggedStream.{at, logged}
 import io.tailrace.testkit.{Logged, LoggedStream, Warnings}
@@ -162,6 +164,25 @@ final class RowsOfHostsSuite extends HostsWatermarkSuite {
     assert(found.head.collect {
       case row if row.getString(1) == "future" => row.getLong(0)
     }.sorted == Seq(2, 3))
+  }
+
+  test("hosts are noted below an inner join with an empty broadcast table, which asks for no row") {
+    val found = Seq(true, false).map { generated =>
+      withConf("spark.sql.codegen.wholeStage" -> generated)(withDirectory { directory =>
+        val schema = new StructType().add("host", StringType)
+        val nobody = spark.createDataFrame(spark.sparkContext.emptyRDD[Row], schema)
+        val stream = new LoggedStream(spark, directory)(in =>
+          counts(watermark(whole)(in.head).join(broadcast(nobody), "host"))
+        ).start()
+        stream.add(logged("a" -> 10, "b" -> 12))
+        stream.add(logged("a" -> 1, "b" -> 20))
+        stream.add(logged("a" -> 2, "b" -> 30))
+        val metrics = stream.metrics()
+        assert(stream.watermark == 9.999)
+        (metrics.getAs[Long]("passed"), metrics.getAs[Long]("lateRows"))
+      })
+    }
+    assert(found == Seq(2L -> 1L, 2L -> 1L))
   }
 
   test("the slowest hosts are named in the query's progress") {

@@ -243,7 +243,23 @@ private[watermark] final class HostProgressPartition(
   override def apply(partition: Int, rows: Iterator[InternalRow]): Iterator[InternalRow] = {
     val task = tasks.open(partition)
     val mark = marker()
-    rows.map(row => mark(row, note(row, task)))
+    var isAsked = false
+    // Spark calls the listeners that were added last first: the input is still open. An inner join with an
+    // empty broadcast table asks for no row, and the batch's rows would be lost to the watermark for good.
+    TaskContext.get().addTaskCompletionListener[Unit] { context =>
+      if (!isAsked && !context.isFailed() && !context.isInterrupted()) rows.foreach(note(_, task): Unit)
+    }
+    new Iterator[InternalRow] {
+      override def hasNext: Boolean = {
+        isAsked = true
+        rows.hasNext
+      }
+      override def next(): InternalRow = {
+        isAsked = true
+        val row = rows.next()
+        mark(row, note(row, task))
+      }
+    }
   }
 
   private def note(row: InternalRow, task: HostProgressTask): Boolean = {

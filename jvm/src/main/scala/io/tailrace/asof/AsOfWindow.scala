@@ -23,7 +23,7 @@ final case class AsOfWindow(delay: Long, maxAge: Option[Long]) {
   /** The first time if the point is before it: then [[takes]] refuses each right row. */
   def point(leftTime: Long): Long = saturatingAdd(leftTime, -delay)
 
-  /** Whether a left row takes a right row that isn't after [[point]]. */
+  /** True if a left row takes a right row that isn't after [[point]]. */
   def takes(leftTime: Long, rightTime: Long): Boolean =
     leftTime >= earliestWithPoint && rightTime >= oldest(leftTime)
 

@@ -10,7 +10,7 @@ private[tailrace] object OwnNames {
 
   def of(name: String): String = Prefix + name
 
-  /** Whether a column has such a name, in any case. */
+  /** True if a column has such a name, in any case. */
   def has(column: String): Boolean = column.toLowerCase(Locale.ROOT).startsWith(Prefix)
 
   /** Refuses columns that have such names.

@@ -34,7 +34,7 @@ private[erase] final class ConditionTest(condition: Expression, text: String) ex
   }
 }
 
-/** Whether some columns have the values of one of the subjects, as SQL compares them: strings by their collation, and
+/** True if some columns have the values of one of the subjects, as SQL compares them: strings by their collation, and
   * two zeros and all NaN are equal, also within structs and arrays.
   *
   * @param columns  bound to the row's

@@ -85,7 +85,7 @@ private[examples] final case class FoundLabel(
     s"$keys, ${label.attribution.fold("not attributed")(name => s"attribution $name")}"
   }
 
-  /** The same of how events are shared: impressions that have come out have their share by it.
+  /** The same of how events are shared: emitted impressions have their share by it.
     *
     * @return none without an attribution
     */

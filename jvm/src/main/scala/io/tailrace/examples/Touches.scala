@@ -66,10 +66,10 @@ private[examples] final class Touches {
     if (twin < until - low && hashes(low + twin) == hash) low + twin else -1
   }
 
-  /** How many touches are before a time. */
+  /** The number of touches that are before a time. */
   def countBefore(time: Long): Int = if (time == Long.MinValue) 0 else countThrough(time - 1)
 
-  /** How many touches aren't after a time. */
+  /** The number of touches that aren't after a time. */
   def countThrough(time: Long): Int = SortedTimes.countThrough(at, 0, count, time)
 
   def time(place: Int): Long = at(place)

@@ -22,7 +22,7 @@ import io.tailrace.state.{CheckpointFiles, Manifest, StateFileNames}
 
 /** What the sources and the watermark of a new checkpoint are.
   *
-  * @param batch           the last one that the checkpoint says has completed. The query goes on with the next one
+  * @param batch           the last one that the checkpoint says has completed. The query resumes with the next one
   * @param offsets         where each source has been read to, in the order of the query, as Spark's log has them
   * @param watermarkMs     of the next batch
   * @param lateWatermarkMs rows of the next batch are late by it

@@ -61,7 +61,7 @@ final case class ExportedJoin(
 
 /** What a join's state says beside its rows. Times are in microseconds.
   *
-  * @param expiredThrough see [[io.tailrace.state.Manifest]]: the least of all partitions
+  * @param expiredThrough see [[io.tailrace.state.Manifest]]: the minimum over all partitions
   * @param operatorTime   the same
   * @param amendsAfter    the greatest of all partitions
   * @param behind         the column of `right` with the watermark that a late row was behind; none: there are none

@@ -19,7 +19,7 @@ private[exchange] object ReadRows {
   /** A left row comes out at its time.
     *
     * @param time its column
-    * @return the least time of all, in microseconds; none: there are no rows
+    * @return the minimum of all times, in microseconds; none: there are no rows
     */
   def oldest(left: DataFrame, time: String): Option[Long] = {
     val micros = unix_micros(col(quoteIdentifier(time)))

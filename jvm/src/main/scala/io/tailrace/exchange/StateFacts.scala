@@ -9,7 +9,7 @@ import io.tailrace.state.{Manifest, StoreKind}
 /** What the partitions of a join's state say beside its rows. */
 private[exchange] final class StateFacts(manifests: Seq[Manifest]) {
 
-  /** Results of left rows up to this time have come out in all partitions. */
+  /** Results of left rows up to this time were emitted in all partitions. */
   def expiredThrough: Long = manifests.map(_.expiredThrough).min
   def operatorTime: Long = manifests.map(_.rightExpiredThrough).min
 
@@ -17,10 +17,10 @@ private[exchange] final class StateFacts(manifests: Seq[Manifest]) {
   def amendsAfter: Option[Long] =
     Option.when(manifests.forall(_.amendsAfter.nonEmpty))(manifests.flatMap(_.amendsAfter).max)
 
-  /** Whether rows were late that left rows in the state don't get. */
+  /** True if rows were late that left rows in the state don't get. */
   def hasLateRows: Boolean = manifests.exists(_.lateRows.nonEmpty)
 
-  /** Whether left rows that were emitted may be amended. */
+  /** True if left rows that were emitted may be amended. */
   def hasEmitted: Boolean = manifests.exists { manifest =>
     val after = manifest.amendsAfter.getOrElse(Long.MinValue)
     manifest.runs.exists(_.sections.exists(of => of.kind == StoreKind.LeftOut && of.maxTime > after))

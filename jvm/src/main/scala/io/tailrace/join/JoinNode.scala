@@ -60,7 +60,7 @@ trait ImportableJoin extends JoinNode {
   /** The settings that a stream of it binds its checkpoint to, without those that a user may leave to Tailrace. */
   def boundSettings: Map[String, String]
 
-  /** Whether left rows that were emitted may be amended. */
+  /** True if left rows that were emitted may be amended. */
   def amends: Boolean
 
   /** The same join for the one micro-batch of an import, which takes rows as they are and emits none.
@@ -118,7 +118,7 @@ object OneEventTimeExec {
   * @param touch the payload of the right row that each left row leaves of itself, by left columns; empty: none
   * @param kept  left columns that an amended row has beside the keys and the time
   * @param identity the left column that tells rows of one key and time apart, if anybody asks
-  * @param areImported whether rows have one more column behind these: see [[ImportableJoin.importing]]
+  * @param areImported whether rows have an additional column after these: see [[ImportableJoin.importing]]
   */
 final case class JoinColumns(
     left: Seq[Attribute],

@@ -19,7 +19,7 @@ import io.tailrace.plan.WriteCheck
   * @param kept   left columns that an amended row has beside the keys and the time
   * @param identity a left column, of LONG, that tells left rows of one key and time apart; those that are equal in it,
   *               too, are numbered ([[Twins]]). None: nobody asks which of them a row is
-  * @param areImported whether the rows are those of an import, with one more column on each side
+  * @param areImported whether the rows are those of an import, with an additional column on each side
   */
 case class LabelJoin(
     left: LogicalPlan,

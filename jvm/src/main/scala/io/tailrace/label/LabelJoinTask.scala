@@ -116,7 +116,7 @@ private[label] abstract class LabelRows(
     flush: () => Unit
 ) extends JoinInput(context, flush) {
 
-  /** How many late right rows were taken. */
+  /** The number of late right rows that were taken. */
   def lateTaken: Long
 
   override def makeRoom(): Boolean = {

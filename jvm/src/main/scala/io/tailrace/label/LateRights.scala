@@ -27,7 +27,7 @@ private[tailrace] final class LateRights(batches: Seq[LateRows], to: Long, grown
   private val closed = batches.map(LateRights.closed(_, to, grown)).toArray
   private val closings = closed.sorted
 
-  /** Whether each left row gets all right rows of its window. */
+  /** True if each left row gets all right rows of its window. */
   def isNone: Boolean = batches.isEmpty
 
   /** Left rows up to this time don't get the right row; [[LateRights.All]] if all do. */

@@ -81,7 +81,7 @@ private[state] final class RunCopy(
   /** Whether the local file has bytes that are of use to a later owner. */
   def hasBytes: Boolean = synchronized(attempt.isDone || attempt.isCheck)
 
-  /** Whether the local file has the run's bytes, which are read for that. */
+  /** True if the local file has the run's bytes, which are read for that. */
   def isWhole: Boolean =
     try {
       val now = WrittenFile.of(local)

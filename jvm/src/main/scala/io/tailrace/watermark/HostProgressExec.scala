@@ -245,7 +245,7 @@ private[watermark] final class HostProgressPartition(
     val mark = marker()
     var isAsked = false
     // Spark calls the listeners that were added last first: the input is still open. An inner join with an
-    // empty broadcast table asks for no row, and the batch's rows would be lost to the watermark for good.
+    // empty broadcast table asks for no row, and the batch's rows would be lost to the watermark permanently.
     TaskContext.get().addTaskCompletionListener[Unit] { context =>
       if (!isAsked && !context.isFailed() && !context.isInterrupted()) rows.foreach(note(_, task): Unit)
     }

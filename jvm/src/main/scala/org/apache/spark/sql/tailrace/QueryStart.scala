@@ -24,7 +24,7 @@ final class QueryStart private (statement: WriteToStreamStatement) {
   /** Whether Spark makes micro-batches without new data, where operators ask for them. */
   def runsWithoutData: Boolean = SQLConf.get.streamingNoDataMicroBatchesEnabled
 
-  /** Whether each stateful operator has a watermark of its own: `spark.sql.streaming.statefulOperator.allowMultiple`. */
+  /** True if each stateful operator has a watermark of its own: `spark.sql.streaming.statefulOperator.allowMultiple`. */
   def hasWatermarkPerOperator: Boolean = SQLConf.get.getConf(SQLConf.STATEFUL_OPERATOR_ALLOW_MULTIPLE)
 
   def sink: Table = statement.sink

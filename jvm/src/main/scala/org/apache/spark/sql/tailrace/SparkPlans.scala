@@ -55,7 +55,7 @@ object SparkPlans {
   /** Spark's option of a reader of files, without which a path is a pattern. */
   val TakesPatterns: String = DataSource.GLOB_PATHS_KEY
 
-  /** Whether Parquet files have columns of a type. */
+  /** True if Parquet files have columns of a type. */
   def isOfParquet(dataType: DataType): Boolean = new ParquetFileFormat().supportDataType(dataType)
 
   /** Columns without what doesn't change the bytes of a row: which may be null, their metadata, and user-defined

@@ -124,8 +124,11 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_a_program_that_fails_says_so_in_its_own_words() -> None:
-    with pytest.raises(TailraceError, match="NumberFormatException") as failure:
+    with pytest.raises(TailraceStateError, match="NumberFormatException") as refusal:
         _java_program.run(PROGRAM, ["somewhere", "not a number"], {})
+    assert refusal.value.condition == "TAILRACE_STATE_UNREADABLE"
+    with pytest.raises(TailraceError, match="Could not find or load main class") as failure:
+        _java_program.run("io.tailrace.NoSuchProgram", [], {})
     assert "exit code 1" in str(failure.value)
 
 
@@ -142,7 +145,7 @@ def test_settings_win_over_the_file(
 
 
 def test_the_class_path_is_a_drivers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_java_program, "_find_spark_home", lambda: "/spark")
+    monkeypatch.setattr(_java_program, "spark_home", lambda: Path("/spark"))
     monkeypatch.setattr(_java_program, "jar_path", lambda: Path("/tailrace.jar"))
     properties = {"spark.jars": "file:/a%20b.jar, /c.jar", "spark.driver.extraClassPath": "/first"}
     environ = {"HADOOP_CONF_DIR": "/hadoop", "SPARK_DIST_CLASSPATH": "/dist/*"}

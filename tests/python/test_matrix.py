@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from matrix.shape import Entry, Outcome
 
 _ALL = [(entry, action, outcome) for entry in ENTRIES for action, outcome in cells(entry)]
-# Fixed until the whole matrix has run once: most cells have not, and what the catalogue expects of them may be wrong.
+# Fixed until the whole matrix has run once: most cells have not, and what is expected of them may be wrong.
 _SEED = int(os.environ.get("TAILRACE_SEED") or 3)
 _OF_EACH = 2
 # Of what every run draws from. The other actions run if they are asked for.

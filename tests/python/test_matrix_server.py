@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from matrix.shape import Entry
 
-_AT_SERVER = frozenset({"server", "app", "operator", "token", "upstreams"})
+_AT_SERVER = frozenset({"server", "app", "operator", "logs", "token", "upstreams"})
 # With a server a watermark moves when the server has answered: a late row may be in time by then.
 _VARIANT = Variant(punctual=True)
 

@@ -98,7 +98,8 @@ def test_hosts_of_a_source_that_two_queries_read_are_the_servers_and_nothing_clo
     spark: SparkSession, tmp_path: Path, server: ServerProcess
 ) -> None:
     at = {"server": server.url, "app": "app"}
-    source = {"hosts": ["a", "b", "c"], "completeness": "60%", "operator": "logs", **at}
+    # Each reads a part of the same logs.
+    source = {"hosts": ["a", "b", "c"], "completeness": "60%", "operator": "logs", "logs": "web", **at}
     one, two = (
         Logs(spark, tmp_path / job, source=source, operator=f"{job}/sink", **at) for job in ("one", "two")
     )

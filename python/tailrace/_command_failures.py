@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import io
 import os
 import select
 import signal
@@ -43,9 +42,11 @@ def exit_code(command: Callable[[], int]) -> int:
     Args:
         command: returns its own exit code.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # A character that the terminal hasn't is no reason to fail.
-        sys.stdout.reconfigure(errors="backslashreplace")
+    # A stand-in for it, such as that of a notebook, may have no such method.
+    reconfigure: Callable[..., None] | None = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        # A character that the terminal lacks is no reason to fail.
+        reconfigure(errors="backslashreplace")
     try:
         code = command()
         # Here, because at the interpreter's end nobody catches what goes wrong.

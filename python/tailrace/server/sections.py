@@ -92,11 +92,6 @@ def _held_by(operator: OperatorState) -> str:
     return next((reporter.query for reporter in operator.reporters if reporter.query), "")
 
 
-def _by_output(operator: OperatorState) -> tuple[int, str]:
-    output = operator.output_low_watermark
-    return NEVER if output is None else output, operator.operator
-
-
 def _warnings(state: AppState) -> Iterator[tuple[str, str]]:
     """Operators whose queries are gone, or were told that something wasn't taken."""
     for operator in state.topology:

@@ -158,7 +158,8 @@ class Operator:
         for (client, reporter), places in zip(self.reporters.items(), self._union.apart, strict=True):
             if len(places):
                 names = reporter.hosts.names
-                found[client] = [names[i] for i in places[:_APART].tolist()], len(places)
+                first: list[int] = places[:_APART].tolist()
+                found[client] = [names[i] for i in first], len(places)
         return found
 
     def node(self, forget_after: int) -> Node:

@@ -9,7 +9,9 @@
     runs.py        a query from its first row to its last, with an action in between
     actions.py     the actions, and what each of them has to give
     outcomes.py    what each cell is: equal, refused by a condition, or not applicable for a reason
+    restarts.py    what another value of each option does when a query resumes
 
-`test_matrix_catalogue.py` compares the catalogue with the code, `test_matrix.py` runs the cells, and
-`pinning.py` writes what is pinned of each entry into `tests/golden/pinned`.
+`test_matrix_catalogue.py` compares the catalogue with the code, and `test_documented_options.py` compares the
+pages with it. `test_matrix.py` runs the cells, `test_matrix_restarts.py` runs the restarts, and `pinning.py`
+writes what is pinned of each entry into `tests/golden/pinned`.
 """

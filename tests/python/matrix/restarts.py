@@ -1,7 +1,7 @@
 """What another value of an option does when a query resumes from its checkpoint.
 
-There is a restart for every option at least. The table in `docs/explanation/guarantees.md` has the same options
-in the same columns.
+There is a restart for every option at least. The table in `docs/explanation/guarantees.md` has the same
+options in the same columns.
 """
 
 from __future__ import annotations

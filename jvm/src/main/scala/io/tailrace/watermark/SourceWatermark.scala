@@ -51,6 +51,7 @@ private[watermark] final class SourceWatermark(
   private var lowBefore = SparkWatermark.Never
   private var upstream = Completeness.Whole
   private var lateRows = 0L
+  private var repeatedMs = DriverClock.ms
 
   /** The first batch of a run begins with the progress in the checkpoint. */
   private def begin(next: Long, before: Option[Batch]): Batch = {
@@ -159,6 +160,18 @@ private[watermark] final class SourceWatermark(
     lowBefore = before
   }
 
+  /** Sends the server again what it has missed: a quiet query may have no micro-batch for long. The reporter's
+    * thread calls it several times a second. While no server answers, this and the ends of micro-batches share
+    * the pauses between attempts, so a micro-batch waits for one attempt of this thread at most.
+    */
+  def attend(): Unit = synchronized {
+    val nowMs = DriverClock.ms
+    server.filter(_.isOwed && nowMs - repeatedMs >= RepeatMs).foreach { client =>
+      repeatedMs = nowMs
+      client.repeat(progress.table): Unit
+    }
+  }
+
   /** With a server, the low watermark of all sinks of the application before the batch, in microseconds;
     * [[SparkWatermark.Never]] if it isn't known.
     */
@@ -243,7 +256,8 @@ private[tailrace] object SourceWatermark {
       PartialFunction.cond(node) { case own: HostProgress => own.settings.name == settings.name }
     def inputs = StreamInputs.below(session, isOwn)
     val beginsAnew = TailraceConf.WatermarkBeginAnew.read(SparkPlans.activeSetting)
-    new SourceWatermark(
+    val reporter = settings.server.map(Reporter.of(session, batch.queryId, batch.runId, _))
+    val opened = new SourceWatermark(
       settings,
       new ProgressLog(directory, session.sessionState.newHadoopConf(), beginsAnew),
       numbers => {
@@ -254,12 +268,13 @@ private[tailrace] object SourceWatermark {
       session.sparkContext.broadcast(_),
       askedMs => BatchInput(askedMs, StreamInputs.all(session).hasNew, inputs.hasUnread),
       session.sessionState.conf.minBatchesToRetain,
-      settings.server.map { server =>
-        val reporter = Reporter.of(session, batch.queryId, batch.runId, server)
+      settings.server.zip(reporter).map { case (server, by) =>
         def all = StreamInputs.below(session, _.isInstanceOf[HostProgress]).names
-        new ServerClient(server, settings, reporter, () => QueryReads(inputs.names, all), () => inputs.words)
+        new ServerClient(server, settings, by, () => QueryReads(inputs.names, all), () => inputs.words)
       }
     )
+    reporter.foreach(_.attendTo(() => opened.attend()))
+    opened
   }
 
   /** The state of the current batch. */
@@ -277,6 +292,9 @@ private[tailrace] object SourceWatermark {
 
   /** The number of hosts that the query's progress names. */
   private val Slowest = 5
+
+  /** A report that a server has missed is sent again after so long. */
+  private val RepeatMs = 1000L
 
   /** The most hosts that a warning names. */
   private val MostNamed = 20

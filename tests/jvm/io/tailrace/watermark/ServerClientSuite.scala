@@ -147,7 +147,9 @@ final class ServerClientSuite extends AnyFunSuite with ServerClients {
           assert(!told.isOwed)
         }
         val there = server.reports.drop(before)
-        assert(there.map(server.progress).reduce(_ ++ _) == (0 until 8).map(i => s"h$i" -> hosts.time(i)).toMap)
+        assert(
+          there.map(server.progress).reduce(_ ++ _) == (0 until 8).map(i => s"h$i" -> hosts.time(i)).toMap
+        )
         assert(there.last.path("batches").asLong == 20)
       }
     }

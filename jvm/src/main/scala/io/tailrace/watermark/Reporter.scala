@@ -19,7 +19,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 /** Reports to a server for one run of a query. While the server hears of a run, nobody else may report its
   * operators. So it sends a heartbeat when there is nothing to report, and reports the query's end. Its
   * thread attends to the sources meanwhile: a quiet query has no micro-batch in which they could send a
-  * report again that the servers have missed.
+  * report again that the servers have missed, or learn that other queries have caught up.
   *
   * {{{
   *   reports of sources and the sink ── 10 s without one: a heartbeat ── ... ── the query ends: leaving

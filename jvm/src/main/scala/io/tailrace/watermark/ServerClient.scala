@@ -94,15 +94,17 @@ private[watermark] final class ServerClient(
     deliver(table, SentReport(input, operators, hasUnread, batches, reads(), label))
   }
 
-  /** Sends the last report again, with the hosts that the server lacks. It needn't be called in the query's
-    * thread. [[global]], which rows of a micro-batch are stamped with, changes only with a report.
+  /** Sends the last report again, with the hosts that the server lacks, if any: its answer is the low watermark
+    * of now. It needn't be called in the query's thread. [[global]], which rows of a micro-batch are stamped
+    * with, changes only with a report.
     *
     * @param table of the last report
     * @return the source's low watermark, as by `report`
     */
   def repeat(table: HostTable): Option[Long] = {
     val before = globalLow
-    try last.flatMap(deliver(table, _))
+    // Rows that were unread then count once: since then the query has had nothing to read.
+    try last.flatMap(sent => deliver(table, if (owed) sent else sent.copy(hasUnread = false)))
     finally globalLow = before
   }
 
@@ -113,8 +115,9 @@ private[watermark] final class ServerClient(
     if (everything) pending.set(0, table.size)
     everything = false
     def send() = exchange(table, report)
-    def meanwhile = s"The watermark '${settings.name}' stays where it is; the query continues, and tells the " +
-      s"server of ${pending.cardinality} hosts when it is back"
+    def meanwhile =
+      s"The watermark '${settings.name}' stays where it is; the query continues, and tells the " +
+        s"server of ${pending.cardinality} hosts when it is back"
     val answer = connection.attempt(meanwhile) {
       // The server can't wait for hosts that it doesn't know: its answer counts when it has all of them.
       var low = send()
@@ -227,7 +230,9 @@ private[watermark] final class ServerClient(
       val read = table.time(host)
       if (read != SparkWatermark.Never) progress.put(WireName.encode(table.name(host)), nearest(read))
     }
-    sent.input.filter(_ != SparkWatermark.Never).foreach(low => operator.put("input_low_watermark", nearest(low)))
+    sent.input
+      .filter(_ != SparkWatermark.Never)
+      .foreach(low => operator.put("input_low_watermark", nearest(low)))
     sent.operators.foreach { report =>
       val one = all.addObject().put("operator", report.name).put("kind", report.kind)
       reporter.putLabel(one, report.words)

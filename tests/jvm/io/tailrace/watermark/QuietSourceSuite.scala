@@ -86,20 +86,21 @@ final class QuietSourceSuite extends HostsWatermarkSuite {
 
   test("the watermark doesn't go beyond the query's other streams by the policy min, and does by max") {
     Seq("min", "max").foreach { policy =>
-      withConf("spark.sql.streaming.multipleWatermarkPolicy" -> policy)(withServer { (server, directory, clock) =>
-        val stream = new LoggedStream(spark, directory, sources = 2)({ in =>
-          counts(watermark(asking(server))(in.head).union(in(1).withWatermark("at", "0 seconds")))
-        }).start()
-        server.low = Some(micros(5))
-        stream.add(rows, logged("c" -> 12))
-        val first = if (policy == "min") Nil else Seq(window(0, 2))
-        assert(stream.all == first)
-        server.low = Some(micros(26))
-        val closed = if (policy == "min") Seq(window(0, 2)) else Seq(window(0, 2), window(10, 3))
-        await(clock)(assert(stream.all == closed))
-        await(clock) {
-          assert(stream.watermark == (if (policy == "min") 12.0 else 25.999))
-        }
+      withConf("spark.sql.streaming.multipleWatermarkPolicy" -> policy)(withServer {
+        (server, directory, clock) =>
+          val stream = new LoggedStream(spark, directory, sources = 2)({ in =>
+            counts(watermark(asking(server))(in.head).union(in(1).withWatermark("at", "0 seconds")))
+          }).start()
+          server.low = Some(micros(5))
+          stream.add(rows, logged("c" -> 12))
+          val first = if (policy == "min") Nil else Seq(window(0, 2))
+          assert(stream.all == first)
+          server.low = Some(micros(26))
+          val closed = if (policy == "min") Seq(window(0, 2)) else Seq(window(0, 2), window(10, 3))
+          await(clock)(assert(stream.all == closed))
+          await(clock) {
+            assert(stream.watermark == (if (policy == "min") 12.0 else 25.999))
+          }
       })
     }
   }
@@ -136,15 +137,16 @@ final class QuietSourceSuite extends HostsWatermarkSuite {
   }
 
   test("without micro-batches that have no rows, the watermark counts in the next one") {
-    withConf("spark.sql.streaming.noDataMicroBatches.enabled" -> false)(withServer { (server, directory, clock) =>
-      val stream = counting(directory, asking(server))
-      server.low = Some(micros(5))
-      assert(stream.add(rows) == Nil)
-      val batch = stream.streaming.lastProgress.batchId
-      server.low = Some(micros(15))
-      await(clock)(assert(watermarkOfNext(stream) == 14.999))
-      assert(stream.all == Nil && stream.streaming.lastProgress.batchId == batch)
-      assert(stream.add(logged("a" -> 27, "b" -> 27)) == Seq(window(0, 2)))
+    withConf("spark.sql.streaming.noDataMicroBatches.enabled" -> false)(withServer {
+      (server, directory, clock) =>
+        val stream = counting(directory, asking(server))
+        server.low = Some(micros(5))
+        assert(stream.add(rows) == Nil)
+        val batch = stream.streaming.lastProgress.batchId
+        server.low = Some(micros(15))
+        await(clock)(assert(watermarkOfNext(stream) == 14.999))
+        assert(stream.all == Nil && stream.streaming.lastProgress.batchId == batch)
+        assert(stream.add(logged("a" -> 27, "b" -> 27)) == Seq(window(0, 2)))
     })
   }
 

@@ -61,6 +61,7 @@ class Job:
     batches: int = 0
     read: dict[str, int] = field(default_factory=dict)
     copies: list[tuple[int, dict[str, int], dict[str, int]]] = field(default_factory=list)
+    owed: dict[str, int] = field(default_factory=dict)
 
     def back_up(self) -> None:
         """Somebody copies the checkpoint."""

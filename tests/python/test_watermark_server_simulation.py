@@ -51,11 +51,16 @@ class World(Model):
             self.back_up: 1,
             self.roll_back: 1,
             self.poll: 2,
+            self.miss: 2,
+            self.attend: 4,
             self.restart_server: 1,
         }
         for _ in range(steps):
             self.tick += self.random.choice([0, SECOND, 5 * SECOND, 30 * SECOND, LIVE_FOR])
             self.random.choices(list(actions), list(actions.values()))[0]()
+        # In the end all that was read is there, and nobody's last answer is older than that.
+        for job in self.jobs * 2:
+            self.attend_to(job)
 
     def start(self) -> None:
         """A new query, with a checkpoint of its own."""
@@ -118,6 +123,7 @@ class World(Model):
         self.zombies.append(Job(**{**job.__dict__, "at": dict(job.at), "read": dict(job.read)}))
         self.names += 1
         job.run = f"run-{self.names}"
+        job.owed = {}
         job.shape = self.random.randint(1, 3)
         job.order = self.some_order()
         if self.random.random() < 0.3 and job.reads is not None:
@@ -143,6 +149,7 @@ class World(Model):
         if found:
             job = self.random.choice(found)
             job.restore(self.random.choice(job.copies))
+            job.owed = {}
             if job.client in self.told and self.random.random() < 0.5:
                 # The thread that closes windows is first.
                 self.begin_again_unheard(job)
@@ -186,6 +193,24 @@ class World(Model):
         mine.sink_output = latest(mine.sink_output, self.sink_low() if mine.progress else None)
         assert found[0] == mine.sink_output
         self.expect_whole(job, answer)
+
+    def miss(self) -> None:
+        """A query reads some more while no server answers."""
+        if self.jobs:
+            job, host = self.random.choice(self.jobs), self.random.choice(HOSTS)
+            job.at[host] += self.random.randrange(10)
+            job.read[host] = job.owed[host] = job.at[host]
+            job.batches += 1
+
+    def attend(self) -> None:
+        """A quiet query sends again what was missed, or asks how far its source is."""
+        if self.jobs:
+            self.attend_to(self.random.choice(self.jobs))
+
+    def attend_to(self, job: Job) -> None:
+        if job.client in self.told and self.runs.get(job.client) == job.run:
+            owed, job.owed = job.owed, {}
+            self.send(job, owed)
 
     def restart_server(self) -> None:
         """A server restarts, between any two reports."""
@@ -272,7 +297,8 @@ class World(Model):
             # What the former start's last micro-batches had read comes with the first report.
             mine = self.told.get(job.client)
             whole = mine is not None and self.runs.get(job.client) != job.run and job.says_batches
-            self.send(job, dict(job.read) if whole else {host: job.at[host]})
+            owed, job.owed = job.owed, {}
+            self.send(job, dict(job.read) if whole else {**owed, host: job.at[host]})
             if job not in self.jobs:
                 return
         if self.random.random() < 0.2:

@@ -1,6 +1,7 @@
 package io.tailrace.watermark
 
 import java.util.concurrent.CountDownLatch
+import java.util.concurrent.atomic.AtomicBoolean
 
 import scala.jdk.CollectionConverters._
 
@@ -64,6 +65,93 @@ final class ServerClientSuite extends AnyFunSuite with ServerClients {
       server.start()
       eventually(patient, often)(assert(told.report(hosts, Array()).contains(10)))
       assert(server.progress(server.reports(1)) == Map("a" -> 150L, "b" -> 149L, "c" -> 40L))
+    }
+  }
+
+  test("the reporter sends again what the server has missed, until the query ends") {
+    withServer { server =>
+      val isActive = new AtomicBoolean(true)
+      val made = settings(server)
+      val by = new Reporter(made.server.get, "query-1", "run-1", () => isActive.get)
+      val told = client(made, by)
+      val hosts = table("a" -> 10, "b" -> 20)
+      val sink = Seq(OperatorReport("count", "operator", "", Seq("clicks"), Map("0" -> 7L), 1))
+      Reporter.remember(by).attendTo { () =>
+        told.synchronized(if (told.isOwed) told.repeat(hosts): Unit)
+      }
+      by.start()
+      server.close()
+      told.synchronized {
+        assert(told.report(hosts, Array(0, 1), operators = sink, hasUnread = true, batches = Some(4)).isEmpty)
+        assert(told.isOwed && !told.isKnown)
+      }
+      server.globalLow = Some(3)
+      server.start()
+      eventually(patient, often)(assert(told.synchronized(told.isKnown && !told.isOwed)))
+      val report = server.reports.head
+      assert(server.progress(report) == Map("a" -> 10L, "b" -> 20L))
+      assert(report.at("/operators/1/low_watermarks/0").asLong == 7)
+      assert(report.path("batches").asLong == 4 && report.at("/operators/0/unread").asBoolean)
+      assert(server.reports.size == 1, "it has all of it")
+      assert(told.global.isEmpty, "rows of a micro-batch are stamped with what its report was answered")
+      isActive.set(false)
+      eventually(patient, often)(assert(server.others.exists(_.path("leaving").asBoolean)))
+    }
+  }
+
+  test("a report that is sent again has the roster and all hosts if the server has lost them") {
+    withServer { server =>
+      server.low = Some(1)
+      val told = client(server, roster = Some(Seq("a", "b")))
+      val hosts = table("a" -> 10, "b" -> 20)
+      def report(batches: Long) = told.report(hosts, Array(1), batches = Some(batches))
+      assert(report(7).contains(1) && !told.isOwed)
+      // It restarts with an older copy of its database.
+      server.close()
+      assert(report(8).isEmpty && told.isOwed)
+      server.batches = Some(5)
+      server.start()
+      eventually(patient, often)(assert(told.repeat(hosts).contains(1)))
+      assert(!told.isOwed)
+      val all = server.reports.drop(1)
+      assert(all.map(server.progress) == Seq(Map("b" -> 20L), Map("a" -> 10L, "b" -> 20L)))
+      assert(all.last.at("/operators/0").has("roster") && all.forall(_.path("batches").asLong == 8))
+      // It has lost all.
+      server.batches = None
+      server.needRoster = true
+      assert(told.repeat(hosts).contains(1) && told.isOwed)
+      server.needRoster = false
+      assert(told.repeat(hosts).contains(1) && !told.isOwed)
+      assert(server.progress(server.reports.last) == Map("a" -> 10L, "b" -> 20L))
+      assert(server.reports.last.at("/operators/0").has("roster"))
+    }
+  }
+
+  test("whenever servers are away, in the end they have all that was read, and nothing is owed") {
+    val random = new scala.util.Random(11)
+    withServer { server =>
+      (1 to 4).foreach { life =>
+        val told = client(server)
+        val hosts = table((0 until 8).map(i => s"h$i" -> life * 1000L): _*)
+        val before = server.reports.size
+        (1 to 20).foreach { step =>
+          if (random.nextInt(4) == 0) server.failAfter(random.nextInt(3))
+          val moved = (0 until 8).filter(_ => random.nextInt(3) == 0).toArray
+          moved.foreach(hosts.raise(_, life * 1000L + 10L * step + random.nextInt(10)))
+          told.report(hosts, moved, batches = Some(step.toLong)): Unit
+          if (told.isOwed && random.nextBoolean()) told.repeat(hosts): Unit
+        }
+        server.failAfter(-1)
+        eventually(patient, often) {
+          if (told.isOwed) told.repeat(hosts): Unit
+          assert(!told.isOwed)
+        }
+        val there = server.reports.drop(before)
+        assert(
+          there.map(server.progress).reduce(_ ++ _) == (0 until 8).map(i => s"h$i" -> hosts.time(i)).toMap
+        )
+        assert(there.last.path("batches").asLong == 20)
+      }
     }
   }
 

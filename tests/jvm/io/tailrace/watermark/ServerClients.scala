@@ -20,18 +20,31 @@ trait ServerClients {
       labels: Map[String, String] = Map.empty,
       logs: Option[String] = None
   ): ServerClient = {
-    val settings = ProgressSettings(
-      "watermark",
-      Completeness.parse("99.9%").get,
-      0,
-      roster,
-      idleAfterMs,
-      None,
-      Policy.Clamp,
-      Some(ServerSettings(Seq(server.url), "my app", "clicks", token, logs))
+    val made = settings(server, token, roster, idleAfterMs, logs)
+    client(
+      made,
+      new Reporter(made.server.get, "query-1", "run-1", () => true, labels, query = Some("hourly"))
     )
-    val reporter =
-      new Reporter(settings.server.get, "query-1", "run-1", () => true, labels, query = Some("hourly"))
+  }
+
+  protected def settings(
+      server: WatermarkServerStub,
+      token: Option[String] = None,
+      roster: Option[Seq[String]] = None,
+      idleAfterMs: Option[Long] = None,
+      logs: Option[String] = None
+  ): ProgressSettings = ProgressSettings(
+    "watermark",
+    Completeness.parse("99.9%").get,
+    0,
+    roster,
+    idleAfterMs,
+    None,
+    Policy.Clamp,
+    Some(ServerSettings(Seq(server.url), "my app", "clicks", token, logs))
+  )
+
+  protected def client(settings: ProgressSettings, reporter: Reporter): ServerClient =
     new ServerClient(
       settings.server.get,
       settings,
@@ -39,7 +52,6 @@ trait ServerClients {
       () => QueryReads(Seq("file:/logs", "odd\n"), Nil),
       () => Seq("Kafka: clicks", "odd\n\u202e")
     )
-  }
 
   protected def withServer(body: WatermarkServerStub => Unit): Unit = {
     val server = new WatermarkServerStub().start()

@@ -2,13 +2,19 @@ package io.tailrace.watermark
 
 import java.io.File
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.sql.streaming._
+import org.scalatest.concurrent.Eventually._
+import org.scalatest.time.{Millis, Seconds, Span}
 
 import io.tailrace.testkit.LoggedStream.logged
 import io.tailrace.testkit.{LoggedStream, WatermarkServerStub}
 
 /** Queries whose watermark of hosts a watermark server decides. */
 final class ServerWatermarkSuite extends HostsWatermarkSuite {
+  private val patient = timeout(Span(30, Seconds))
+  private val often = interval(Span(100, Millis))
 
   test("the server's low watermark counts; while it is away the watermark stays and the query goes on") {
     withClock { (directory, clock) =>
@@ -69,6 +75,31 @@ final class ServerWatermarkSuite extends HostsWatermarkSuite {
       } finally server.close()
     }
   }
+
+  test("a quiet query reports its last rows when the server is back, without another micro-batch") {
+    withDirectory { directory =>
+      val server = new WatermarkServerStub().start()
+      try {
+        val stream = counting(directory, whole.copy(server = Some(server.url), app = Some("my app")))
+        stream.add(logged("a" -> 1, "b" -> 1))
+        server.close()
+        stream.add(logged("a" -> 12, "b" -> 13))
+        val batch = stream.streaming.lastProgress.batchId
+        server.start()
+        def last = server.reports.last
+        eventually(patient, often) {
+          assert(server.progress(last) == Map("a" -> micros(12), "b" -> micros(13)))
+        }
+        assert(stream.streaming.lastProgress.batchId == batch)
+        assert(last.path("batches").asLong == batch + 1)
+        val operators = last.path("operators").elements.asScala.map(_.path("kind").asText).toSeq
+        assert(operators == Seq("source", "operator", "sink"))
+        stream.streaming.stop()
+      } finally server.close()
+    }
+  }
+
+  private def micros(second: Long): Long = (LoggedStream.Noon + second) * 1000000
 
   test("a roster with other hosts than before is logged") {
     withDirectory { directory =>

@@ -39,6 +39,17 @@ final class HostTable {
   /** [[SparkWatermark.Never]] if no row of the host has been read. */
   def time(host: Int): Long = times(host)
 
+  /** The greatest time of all hosts; [[SparkWatermark.Never]] if no row has been read. */
+  def furthest: Long = {
+    var greatest = SparkWatermark.Never
+    var host = 0
+    while (host < used) {
+      greatest = Math.max(greatest, times(host))
+      host += 1
+    }
+    greatest
+  }
+
   /** Rows that were ahead of the clock by more than the limit. */
   def future(host: Int): Long = futures(host)
 

@@ -1,9 +1,11 @@
 package io.tailrace.watermark
 
 import java.io.IOException
+import java.util.concurrent.CopyOnWriteArrayList
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.tailrace.{SparkSession, StreamingRun}
@@ -15,7 +17,9 @@ import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 /** Reports to a server for one run of a query. While the server hears of a run, nobody else may report its
-  * operators. So it sends a heartbeat when there is nothing to report, and reports the query's end.
+  * operators. So it sends a heartbeat when there is nothing to report, and reports the query's end. Its
+  * thread attends to the sources meanwhile: a quiet query has no micro-batch in which they could send a
+  * report again that the servers have missed, or learn that other queries have caught up.
   *
   * {{{
   *   reports of sources and the sink ── 10 s without one: a heartbeat ── ... ── the query ends: leaving
@@ -45,6 +49,7 @@ final class Reporter private[tailrace] (
   private val connection = newConnection(server)
   private val warned = mutable.LinkedHashSet.empty[String]
   @volatile private var lastMs = DriverClock.ms
+  private val sources = new CopyOnWriteArrayList[() => Unit]
 
   /** For a thread or a part of the query that reports; each waits by itself while the servers are away. */
   private[watermark] def newConnection(of: ServerSettings): ServerConnection =
@@ -73,6 +78,11 @@ final class Reporter private[tailrace] (
     answer
   }
 
+  /** @param source is called several times a second by the reporter's thread, until the query ends or another
+    *               run has taken over
+    */
+  private[watermark] def attendTo(source: () => Unit): Unit = sources.add(source): Unit
+
   private def warn(text: String): Unit = {
     val isNew = warned.synchronized {
       if (warned.size >= MostWarnings) warned.remove(warned.head)
@@ -81,7 +91,7 @@ final class Reporter private[tailrace] (
     if (isNew) logWarning(s"TAILRACE_WATERMARK_SERVER_WARNING: ${server.named}, '${server.app}': $text")
   }
 
-  /** Starts the thread that sends heartbeats until the query ends. */
+  /** Starts the thread that sends heartbeats and attends to sources until the query ends. */
   private[tailrace] def start(): Reporter = {
     val thread = new Thread(() => attend(), s"tailrace reporter of $client")
     thread.setDaemon(true)
@@ -93,21 +103,30 @@ final class Reporter private[tailrace] (
     var welcome = true
     while (isActive()) {
       Thread.sleep(EveryMs)
+      if (welcome && isActive()) welcome = isAccepted(sources.forEach(_.apply()))
       if (welcome && isActive() && DriverClock.ms - lastMs >= restMs) welcome = beat()
     }
     leave()
   }
 
+  private def beat(): Boolean = isAccepted {
+    connection.attempt("The query continues")(report(connection, withoutOperators)): Unit
+  }
+
   /** @return false if another run has taken over */
-  private def beat(): Boolean =
+  private def isAccepted(requests: => Unit): Boolean =
     try {
-      connection.attempt("The query goes on")(report(connection, withoutOperators)): Unit
+      requests
       true
     } catch {
       // The server refuses the query's next report too, which ends the query.
       case e: TailraceStateException =>
         logWarning(s"${server.named} refuses the query $client", e)
         false
+      // Heartbeats must not end while the query lives.
+      case NonFatal(e) =>
+        if (isActive()) logWarning(s"the thread that reports the query $client to ${server.named} failed", e)
+        true
     }
 
   /** Sent once: a server that is away finds out, because the heartbeats end. */

@@ -16,7 +16,7 @@ import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
   *
   * A batch sends one request with the hosts that have moved since the last answer. Times are maxima, so a
   * report may arrive twice or late. While the server is away, its last answer counts, and moved hosts are
-  * remembered.
+  * remembered: the report is owed, and [[repeat]] sends it again, though no micro-batch may follow.
   *
   * {{{
   *   60,000 hosts that the server doesn't know
@@ -63,6 +63,12 @@ private[watermark] final class ServerClient(
   /** The least low watermark of the application's sinks, in microseconds; none if it isn't known. */
   def global: Option[Long] = globalLow
 
+  private var last = Option.empty[SentReport]
+  private var owed = false
+
+  /** Whether the servers lack some of the last report. */
+  def isOwed: Boolean = owed
+
   private var idle = Set.empty[String]
 
   /** The number of hosts that the server doesn't wait for. */
@@ -85,12 +91,33 @@ private[watermark] final class ServerClient(
       batches: Option[Long] = None
   ): Option[Long] = {
     moved.foreach(pending.set)
+    deliver(table, SentReport(input, operators, hasUnread, batches, reads(), label))
+  }
+
+  /** Sends the last report again, with the hosts that the server lacks, if any: its answer is the low watermark
+    * of now. It needn't be called in the query's thread. [[global]], which rows of a micro-batch are stamped
+    * with, changes only with a report.
+    *
+    * @param table of the last report
+    * @return the source's low watermark, as by `report`
+    */
+  def repeat(table: HostTable): Option[Long] = {
+    val before = globalLow
+    // Rows that were unread then count once: since then the query has had nothing to read.
+    try last.flatMap(sent => deliver(table, if (owed) sent else sent.copy(hasUnread = false)))
+    finally globalLow = before
+  }
+
+  private def deliver(table: HostTable, report: SentReport): Option[Long] = {
+    last = Some(report)
+    owed = true
     // An earlier run may have ended before it reported.
     if (everything) pending.set(0, table.size)
     everything = false
-    def send() = exchange(table, batches)(body(table, _, _, input, operators, hasUnread, batches))
-    def meanwhile = s"The watermark '${settings.name}' stays where it is; the query goes on, and tells the " +
-      s"server of ${pending.cardinality} hosts when it is back"
+    def send() = exchange(table, report)
+    def meanwhile =
+      s"The watermark '${settings.name}' stays where it is; the query continues, and tells the " +
+        s"server of ${pending.cardinality} hosts when it is back"
     val answer = connection.attempt(meanwhile) {
       // The server can't wait for hosts that it doesn't know: its answer counts when it has all of them.
       var low = send()
@@ -103,6 +130,7 @@ private[watermark] final class ServerClient(
       }
       while (!pending.isEmpty && !everything) low = send()
       acknowledged ||= pending.isEmpty
+      owed = !pending.isEmpty || everything
       low
     }
     answer.flatten
@@ -118,15 +146,12 @@ private[watermark] final class ServerClient(
     before.map(numbers(_)).filter(_ >= 0).foreach(pending.set)
   }
 
-  /** @param body makes the request, of hosts and whether it has the roster */
-  private def exchange(table: HostTable, batches: Option[Long])(
-      body: (Array[Int], Boolean) => ObjectNode
-  ): Option[Long] = {
+  private def exchange(table: HostTable, report: SentReport): Option[Long] = {
     val sending = next(table)
     val isLast = sending.length == pending.cardinality
     // If the server restarts now, it may have lost the hosts that it has received.
     everything = rosterNeeded
-    val answer = reporter.report(connection, body(sending, rosterNeeded && isLast))
+    val answer = reporter.report(connection, body(table, sending, rosterNeeded && isLast, report))
     sending.foreach(pending.clear)
     if (rosterNeeded && !isLast) everything = false // it asks for hosts that follow
     else {
@@ -139,7 +164,7 @@ private[watermark] final class ServerClient(
     globalLow = time(answer.path("global_low_watermark"))
     val own = answer.path("operators").path(server.operator)
     learnForgotten(time(own.path(Batches)))
-    batchesThere = batches.orElse(batchesThere)
+    batchesThere = report.batches.orElse(batchesThere)
     time(own.path("output_low_watermark"))
   }
 
@@ -186,22 +211,18 @@ private[watermark] final class ServerClient(
       table: HostTable,
       sending: Array[Int],
       withRoster: Boolean,
-      input: Option[Long],
-      operators: Seq[OperatorReport],
-      hasUnread: Boolean,
-      batches: Option[Long]
+      sent: SentReport
   ): ObjectNode = {
-    val root = reporter.newBody(batches)
+    val root = reporter.newBody(sent.batches)
     val all = root.putArray("operators")
     val operator = all.addObject()
     operator.put("operator", server.operator).put("kind", "source").putArray("upstreams")
-    reporter.putLabel(operator, label)
+    reporter.putLabel(operator, sent.label)
     operator.put("completeness", settings.completeness.toString).put("roster_version", settings.rosterVersion)
     server.logs.foreach(logs => operator.put(Logs, WireName.encode(logs)))
-    if (hasUnread) operator.put("unread", true)
+    if (sent.hasUnread) operator.put("unread", true)
     // Each time: a server that has lost this query must check it for conflicts.
-    val names = reads()
-    put(operator.putArray("reads"), names.source.take(MostReads))
+    put(operator.putArray("reads"), sent.reads.source.take(MostReads))
     settings.idleAfterMs.foreach(ms => operator.put("idle_after", ms * 1000))
     if (withRoster) put(operator.putArray("roster"), settings.roster.getOrElse(Nil))
     val progress = operator.putObject("progress")
@@ -209,8 +230,10 @@ private[watermark] final class ServerClient(
       val read = table.time(host)
       if (read != SparkWatermark.Never) progress.put(WireName.encode(table.name(host)), nearest(read))
     }
-    input.filter(_ != SparkWatermark.Never).foreach(low => operator.put("input_low_watermark", nearest(low)))
-    operators.foreach { report =>
+    sent.input
+      .filter(_ != SparkWatermark.Never)
+      .foreach(low => operator.put("input_low_watermark", nearest(low)))
+    sent.operators.foreach { report =>
       val one = all.addObject().put("operator", report.name).put("kind", report.kind)
       reporter.putLabel(one, report.words)
       val upstreams = one.putArray("upstreams")
@@ -218,7 +241,7 @@ private[watermark] final class ServerClient(
       val lows = one.putObject("low_watermarks")
       report.lowWatermarks.foreach { case (group, low) => lows.put(group, nearest(low)) }
       if (report.lowWatermarks.nonEmpty) one.put("key_groups", report.keyGroups)
-      put(one.putArray("reads"), names.query.take(MostReads))
+      put(one.putArray("reads"), sent.reads.query.take(MostReads))
     }
     root
   }
@@ -242,6 +265,18 @@ private[watermark] final class ServerClient(
 private[watermark] final case class QueryReads(source: Seq[String], query: Seq[String])
 
 private[watermark] object ServerClient {
+
+  /** A report but for the progress of hosts, which the table has. Only the query's thread can tell what the
+    * query reads.
+    */
+  private final case class SentReport(
+      input: Option[Long],
+      operators: Seq[OperatorReport],
+      hasUnread: Boolean,
+      batches: Option[Long],
+      reads: QueryReads,
+      label: String
+  )
 
   /** The most inputs that a server accepts. */
   private val MostReads = 10000

@@ -9,7 +9,7 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
-import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession, StreamInputs, StreamingBatch}
+import org.apache.spark.sql.tailrace._
 import org.apache.spark.sql.types._
 
 import io.tailrace.common.TailraceConf
@@ -18,15 +18,24 @@ import io.tailrace.driver.{BatchSequence, DriverClock, RunState, SourceFacts, Sp
 /** The low watermark of one source in one run of a query, on the driver.
   *
   * {{{
-  *   collect(7) ── tasks of batch 7 ──> end(7): add hosts, ask the server, write 7.delta ── commit log 7
+  *   12:00:00   collect(7) ── tasks of batch 7 ──> end(7): add hosts, report to the server, which answers 11:50;
+  *              write 7.delta ── commit log 7
+  *   12:00:01   the query has nothing to read; attend: the server still answers 11:50, for another query lags
+  *   12:00:30   attend: the server answers 11:58 ── tryMove: Spark asks for end(7) again and gets 11:58
+  *   12:00:30   an operator has something to close: collect(8) ── tasks of batch 8, without rows ──> end(8)
   * }}}
   *
-  * Spark may ask for the end of a batch several times and gets the same answer.
+  * Spark may ask for the end of a batch several times. It gets the same answer until the batch is committed;
+  * then the low watermark moves only if neither a batch runs nor is being made ([[BetweenBatches]]). So a
+  * batch begins with what Spark's offset log has, and ends with it.
   *
   * @param newAccumulator makes an accumulator and registers it with Spark
   * @param send           sends the names of hosts to the executors
   * @param input          the input of the batch that ends, by the time when it was asked for
   * @param retain         how many batches the query must be able to go back
+  * @param hasState       whether the batch that ends has operators with state
+  * @param sparkLow       the low watermark by the watermark of the run's first batch in Spark, in microseconds;
+  *                       [[SparkWatermark.Never]] if that says nothing about this source
   */
 private[watermark] final class SourceWatermark(
     settings: ProgressSettings,
@@ -35,7 +44,10 @@ private[watermark] final class SourceWatermark(
     send: HostNumbers => Broadcast[HostNumbers],
     input: Long => BatchInput,
     retain: Int,
-    server: Option[ServerClient]
+    server: Option[ServerClient],
+    hasState: () => Boolean,
+    between: Option[BetweenBatches],
+    sparkLow: Long
 ) extends Logging {
   import SourceWatermark._
 
@@ -52,6 +64,14 @@ private[watermark] final class SourceWatermark(
   private var upstream = Completeness.Whole
   private var lateRows = 0L
 
+  // For the time between two batches.
+  private var keepsState = false
+  private var furthest = SparkWatermark.Never
+  private var answered = SparkWatermark.Never
+  private var askedMs = DriverClock.ms
+  private var isMoved = false
+  private var movedBatchMs = 0L
+
   /** The first batch of a run begins with the progress in the checkpoint. */
   private def begin(next: Long, before: Option[Batch]): Batch = {
     if (before.isEmpty) {
@@ -65,7 +85,7 @@ private[watermark] final class SourceWatermark(
       }
     }
     renumber()
-    val batch = new Batch
+    val batch = new Batch(isFirst = before.isEmpty)
     // Before the first row comes out: the server refuses a query that reads the input of another one.
     server.filter(!_.isKnown).foreach { client =>
       client.report(progress.table, Array.empty, hasUnread = true, batches = Some(next)): Unit
@@ -138,7 +158,9 @@ private[watermark] final class SourceWatermark(
     val seen = SeenHosts.inBatch(batch.collected.map(_.value))
     lateRows = seen.late
     upstream = upstream.min(Completeness.ofUnits(seen.share))
-    val before = progress.low
+    // A batch that runs again after a crash may have begun with a later one than the checkpoint has: the server
+    // had moved it between two batches.
+    val before = if (batch.isFirst) Math.max(progress.low, sparkLow) else progress.low
     val read = input(batch.askedMs)
     val advance = progress.advance(seen.table, read, moving = server.isEmpty)
     server.zip(settings.server).foreach { case (client, at) =>
@@ -154,9 +176,43 @@ private[watermark] final class SourceWatermark(
     val file = ProgressFile(-1, progress.low, before, upstream, roster, future)
     // A delta can't remove a host.
     val adding = if (forgotten.isDefined) None else lastWritten
+    noteEnd(batch)
     log.write(finished, adding, file, progress.table, advance.moved, finished - retain)
     lastWritten = Some(finished)
     lowBefore = before
+  }
+
+  private def noteEnd(batch: Batch): Unit = if (server.isDefined) {
+    askedMs = DriverClock.ms
+    movedBatchMs = if (isMoved) askedMs - batch.askedMs else 0
+    isMoved = false
+    furthest = progress.table.furthest
+    keepsState = hasState()
+  }
+
+  /** Keeps in step with the server while no batch runs: a quiet query may have none for long. Sends again what
+    * the server has missed, and asks whether the low watermark has moved, which Spark is then told. The
+    * reporter's thread calls it several times a second. While no server answers, this and the ends of batches
+    * share the pauses between attempts, so a batch waits for one attempt of this thread at most.
+    */
+  def attend(): Unit = if (synchronized(ask())) between.foreach(_.tryMove(move())): Unit
+
+  private def move(): Unit = synchronized {
+    progress.restore(answered)
+    isMoved = true
+  }
+
+  /** @return whether the low watermark can move */
+  private def ask(): Boolean = server.exists { client =>
+    val nowMs = DriverClock.ms
+    val isQuiet = keepsState && batches.isBetween
+    val pause =
+      if (client.isOwed || answered > progress.low) AskMs else pauseMs(progress.low, furthest, movedBatchMs)
+    (client.isOwed || isQuiet) && nowMs - askedMs >= pause && {
+      askedMs = nowMs
+      client.repeat(progress.table).foreach(low => answered = Math.max(answered, low))
+      isQuiet && answered > progress.low
+    }
   }
 
   /** With a server, the low watermark of all sinks of the application before the batch, in microseconds;
@@ -243,7 +299,9 @@ private[tailrace] object SourceWatermark {
       PartialFunction.cond(node) { case own: HostProgress => own.settings.name == settings.name }
     def inputs = StreamInputs.below(session, isOwn)
     val beginsAnew = TailraceConf.WatermarkBeginAnew.read(SparkPlans.activeSetting)
-    new SourceWatermark(
+    def followsLatest = StreamingRun.current(session).followsLatestWatermark
+    val reporter = settings.server.map(Reporter.of(session, batch.queryId, batch.runId, _))
+    val opened = new SourceWatermark(
       settings,
       new ProgressLog(directory, session.sessionState.newHadoopConf(), beginsAnew),
       numbers => {
@@ -254,16 +312,22 @@ private[tailrace] object SourceWatermark {
       session.sparkContext.broadcast(_),
       askedMs => BatchInput(askedMs, StreamInputs.all(session).hasNew, inputs.hasUnread),
       session.sessionState.conf.minBatchesToRetain,
-      settings.server.map { server =>
-        val reporter = Reporter.of(session, batch.queryId, batch.runId, server)
+      settings.server.zip(reporter).map { case (server, by) =>
         def all = StreamInputs.below(session, _.isInstanceOf[HostProgress]).names
-        new ServerClient(server, settings, reporter, () => QueryReads(inputs.names, all), () => inputs.words)
-      }
+        new ServerClient(server, settings, by, () => QueryReads(inputs.names, all), () => inputs.words)
+      },
+      () => StreamingPlan.hasState(StreamingBatch.running(session).plan),
+      settings.server.flatMap(_ => BetweenBatches.current(session)),
+      // By the policy "min" no source is behind it.
+      if (batch.watermarkMs <= 0 || followsLatest) SparkWatermark.Never
+      else SparkWatermark.after(batch.watermarkMs) + settings.delayMs * 1000
     )
+    reporter.foreach(_.attendTo(() => opened.attend()))
+    opened
   }
 
   /** The state of the current batch. */
-  private final class Batch {
+  private final class Batch(val isFirst: Boolean) {
     val askedMs: Long = DriverClock.ms
     var collected = List.empty[HostAccumulator]
     var hasNoTasks = false
@@ -277,6 +341,19 @@ private[tailrace] object SourceWatermark {
 
   /** The number of hosts that the query's progress names. */
   private val Slowest = 5
+
+  /** How long after the last report or question the server is asked again. An operator with state may close
+    * something by each answer, in a micro-batch of its own: these take a tenth of the time at most.
+    *
+    * @param low      of the source
+    * @param furthest the greatest time of its hosts: without an override, the low watermark doesn't pass it
+    * @param batchMs  how long the last batch took, if an answer has started it
+    */
+  private[watermark] def pauseMs(low: Long, furthest: Long, batchMs: Long): Long =
+    if (low >= furthest) LongestAskMs else Math.max(AskMs, Math.min(batchMs * 9, LongestAskMs))
+
+  private val AskMs = 1000L
+  private val LongestAskMs = 10000L
 
   /** The most hosts that a warning names. */
   private val MostNamed = 20

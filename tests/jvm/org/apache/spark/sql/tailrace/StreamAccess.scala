@@ -101,6 +101,10 @@ object StreamAccess {
       frames.exists(_.getClassName.startsWith(StateStore.getClass.getName))
     }
 
+  /** The watermark that the next batch has as far as it is known, in milliseconds. */
+  def nextWatermarkMs(query: StreamingQuery): Long =
+    StreamWatermarks.tracker(execution(query)).fold(0L)(_.currentWatermark)
+
   /** The watermark of the last batch, in milliseconds. */
   def watermarkMs(query: StreamingQuery): Long =
     execution(query).lastExecution.offsetSeqMetadata.batchWatermarkMs

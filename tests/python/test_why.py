@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streams import Row, Streams
+import tailrace
+from streams import Row, Streams, at
 from tailrace import waiting
 from tailrace.errors import TailraceError, TailraceStateError
 from tailrace.testing import StreamTest
@@ -92,6 +93,38 @@ def test_a_refusal_is_one_line_and_exit_code_1(run_python: RunPython, checkpoint
     assert re.fullmatch(
         r"tailrace: \[TAILRACE_OPTION_INVALID\] `--key` of tailrace why [^\n]+\n", done.stderr
     )
+
+
+def test_a_key_is_asked_of_each_join_that_has_its_columns(spark: SparkSession, tmp_path: Path) -> None:
+    with StreamTest(spark, tmp_path, "12:00") as test:
+        sides = [
+            test.source(f"user long, {more}, at timestamp") for more in ("item long", "item long", "age int")
+        ]
+        served, clicked, known = (side.frame.withWatermark("at", "10 seconds") for side in sides)
+        examples = tailrace.examples(served, on=["user", "item"], time="at")
+        examples = examples.label("click", clicked, time="at", after="30 seconds")
+        query = test.query(examples.features("profile", known, time="at", on="user").stream())
+        for side, values in zip(sides, [(7, 1), (7, 1), (7, 33)], strict=True):
+            side.add((*values, at(5)), (8, values[1], at(6)))
+        query.run()
+
+    def keys_of(asked: str) -> dict[str, list[dict[str, str]]]:
+        found = waiting.explain(str(query.checkpoint), asked)["operators"]
+        return {one["name"]: [row["key"] for row in one["rows"]] for one in found}
+
+    both = {"user": "7", "item": "1"}
+    assert keys_of("user=7,item=1") == {"tailraceAsOf": [{"user": "7"}], "tailraceLabelJoin": [both, both]}
+    assert keys_of("item=1,user=7") == keys_of("user=7,item=1")
+    assert keys_of("user=7") == {"tailraceAsOf": [{"user": "7"}], "tailraceLabelJoin": []}
+    texts = {
+        one["name"]: one["text"] for one in waiting.explain(str(query.checkpoint), "user=7")["operators"]
+    }
+    assert texts["tailraceLabelJoin"] == ["For its rows, name its whole key: --key user=...,item=..."]
+    for asked in ("item=1", "user=7,item=1,age=3", "user=7,user=7"):
+        with pytest.raises(
+            TailraceError, match=r"user=\.\.\. or user=\.\.\.,item=\.\.\.|type BIGINT for item"
+        ):
+            keys_of(asked)
 
 
 @pytest.mark.parametrize("arguments", [["--rows", "0"], ["--conf", "x"], ["--version", "3"]])

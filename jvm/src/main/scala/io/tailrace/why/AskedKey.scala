@@ -6,22 +6,23 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Cast, GenericInternalRow, Literal}
 import org.apache.spark.sql.types.{ArrayType, Decimal, StructField, StructType}
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, TailraceAnalysisException}
 import io.tailrace.inspect.StateColumns
 import io.tailrace.join.{JoinCheckpoint, KeyPartitions}
 import io.tailrace.state.{KeyEncoder, RowLayout}
 
 /** The key of a join that a user asks for: `user_id=7,item_id=42`.
   *
+  * @param told    the text of each column's value; more than the join's key columns, if another join has them
   * @param columns of the join
+  * @param invalid the error for a text that isn't allowed
   */
-private[why] final class AskedKey(text: String, columns: StateColumns) {
-  private val named = columns.key.filter(_.name != JoinCheckpoint.Part)
-  private val values: Seq[Any] = {
-    val told = AskedKey.split(text, named.map(_.name)).getOrElse(throw invalid(names))
-    if (told.map(_._1).toSet != named.map(_.name).toSet || told.size != named.size) throw invalid(names)
-    named.map(column => value(column, told.toMap.apply(column.name)))
-  }
+private[why] final class AskedKey private (
+    told: Map[String, String],
+    columns: StateColumns,
+    invalid: String => TailraceAnalysisException
+) {
+  private val values: Seq[Any] = AskedKey.named(columns).map(column => value(column, told(column.name)))
 
   /** The rows that stand for the key in a state of so many partitions: one for each part.
     *
@@ -65,13 +66,39 @@ private[why] final class AskedKey(text: String, columns: StateColumns) {
     case _ => true
   }
 
-  private def names: String =
-    s"a value for each key column: ${named.map(c => s"${c.name}=...").mkString(",")}"
-
-  private def invalid(allowed: String) = Errors.optionInvalid("tailrace why", "--key", text, allowed)
 }
 
 private[why] object AskedKey {
+
+  /** What is asked of each of a query's joins. One that has further key columns isn't asked.
+    *
+    * {{{
+    *   --key user_id=7,item_id=42
+    *
+    *   features, by user_id            user_id=7
+    *   labels, by user_id and item_id  user_id=7, item_id=42
+    *   a join by user_id and country   None
+    * }}}
+    *
+    * @param joins the columns of the joins
+    * @throws io.tailrace.common.TailraceAnalysisException TAILRACE_OPTION_INVALID if no join is asked, or if a column
+    *                                                      that is named is no key column of one that is
+    */
+  def of(text: String, joins: Seq[StateColumns]): Seq[Option[AskedKey]] = {
+    val keys = joins.map(named(_).map(_.name))
+    def invalid(allowed: String) = Errors.optionInvalid("tailrace why", "--key", text, allowed)
+    def told(names: Seq[String]): String = names.map(name => s"$name=...").mkString(",")
+    lazy val wrong = invalid(keys.distinct.map(told).mkString("a value for each key column: ", " or ", ""))
+    val texts = split(text, keys.flatten.distinct).getOrElse(throw wrong)
+    val asked = keys.filter(_.forall(texts.map(_._1).contains)).flatten.toSet
+    if (texts.map(_._1).toSet != asked || texts.size != asked.size) throw wrong
+    joins.zip(keys).map { case (columns, key) =>
+      Option.when(key.forall(asked))(new AskedKey(texts.toMap, columns, invalid))
+    }
+  }
+
+  /** The key columns as a user knows them. */
+  def named(columns: StateColumns): Seq[StructField] = columns.key.filter(_.name != JoinCheckpoint.Part)
 
   /** Splits the text where a column's name and `=` follow the beginning or a comma. A value may have commas. */
   private[why] def split(text: String, names: Seq[String]): Option[Seq[(String, String)]] = {

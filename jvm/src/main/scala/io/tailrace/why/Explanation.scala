@@ -47,10 +47,14 @@ private[why] final class Explanation(checkpoint: String, conf: Configuration, mo
   def report(key: Option[String]): WhyReport = {
     // Hosts and marks have no rows of a key.
     if (key.nonEmpty && query.joins.isEmpty) throw Errors.checkpointWithoutJoin(checkpoint, query.others)
-    val joins = query.joins.map(new ExplainedJoin(_, key))
-    // A key that a join refuses is refused before anything is read.
-    joins.foreach(_.asked)
-    val waits = joins.map(_.waits())
+    val joins = query.joins.map(new ExplainedJoin(_))
+    // A key that is refused is refused before anything is read.
+    val asked = key.map(AskedKey.of(_, joins.map(_.columns)))
+    val waits = asked match {
+      case None => joins.map(_.waits(None))
+      case Some(keys) =>
+        joins.zip(keys).map { case (join, its) => its.fold(join.unasked)(k => join.waits(Some(k))) }
+    }
     WhyReport(
       checkpoint,
       batch,
@@ -104,17 +108,23 @@ private[why] final class Explanation(checkpoint: String, conf: Configuration, mo
   }
 
   /** A join of the query. */
-  private final class ExplainedJoin(join: JoinVersion, key: Option[String]) {
-    private val columns = StateColumns.of(join.bound, join.partitions.head.directory)
+  private final class ExplainedJoin(join: JoinVersion) {
+    val columns: StateColumns = StateColumns.of(join.bound, join.partitions.head.directory)
     private val rules = WaitRules.of(join, watermark, progress)
     private val isSynced = join.name == JoinCheckpoint.SyncJoin
-    val asked: Option[AskedKey] = key.map(new AskedKey(_, columns))
     private var newestRows = Seq.empty[StreamFacts]
 
     /** The newest row of each side, if the query's watermark decides about them; after [[waits]]. */
     def newest: Seq[StreamFacts] = newestRows
 
-    def waits(): OperatorWaits = {
+    /** It has no rows of the key that is asked for: it has further key columns. */
+    def unasked: OperatorWaits = {
+      val key = AskedKey.named(columns).map(column => s"${column.name}=...").mkString(",")
+      OperatorWaits(join.operator, join.name, Seq(s"For its rows, name its whole key: --key $key"), Nil)
+    }
+
+    /** @param asked the key whose rows are shown; None: the oldest rows */
+    def waits(asked: Option[AskedKey]): OperatorWaits = {
       val opened = mutable.ArrayBuffer.empty[StoredPartition]
       try {
         join.partitions.foreach(opened += new StoredPartition(_, rules, conf))

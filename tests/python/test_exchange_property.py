@@ -193,12 +193,13 @@ _CAMPAIGN = {"horizons", "early", "amended, by a session", "exactly one, late", 
     "versions of examples",
     "amended examples",
     "amended",
+    "amended much, by a session",
+    "late rows and steps",
+    "later rows, eager",
 }
 
 
 def _marks(name: str) -> list[pytest.MarkDecorator]:
-    if _CASES[name].lateness > 60:
-        return [pytest.mark.long]
     return [pytest.mark.campaign] if name in _CAMPAIGN else []
 
 

@@ -8,6 +8,7 @@
     builds.py      the query of an entry
     runs.py        a query from its first row to its last, with an action in between
     actions.py     the actions, and what each of them has to give
+    waits.py       which rows wait in a join's state between the two phases, by counting
     outcomes.py    what each cell is: equal, refused by a condition, or not applicable for a reason
     restarts.py    what another value of each option does when a query resumes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 import re
 import shutil
@@ -13,6 +14,8 @@ import tailrace
 from matrix import pins
 from matrix.rows import ERASED, FIRST, SECOND, Variant
 from matrix.runs import differences
+from matrix.shape import Equal
+from matrix.waits import WATERMARK, WINDOW, Waits, further_parts, is_needed
 from streams import second
 from tailrace import _calls, waiting
 
@@ -23,25 +26,23 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from matrix.runs import Baselines, Output, Run
-    from matrix.shape import Entry
+    from matrix.shape import Entry, Outcome
 
-# `after` of all entries, in seconds.
-_WINDOW = 30
+_MADE = "made"
 _RIGHT = "to_json(right) AS text"
 _RIGHT_ID = re.compile(r'"r_id":(\d+)')
-# Of the first phase, at its end: its newest rows less the delay.
-_WATERMARK = 34
 
 
 @dataclass(frozen=True)
 class Cell:
-    """An entry and an action, with what a test has for them."""
+    """An entry and an action, with what a test has for them, and the outcomes of all actions on the entry."""
 
     entry: Entry
     action: str
     baselines: Baselines
     directory: Path
     seed: int
+    outcomes: Mapping[str, Outcome]
 
     @property
     def spark(self) -> SparkSession:
@@ -136,17 +137,26 @@ class Changed:
     def __init__(self, change: Callable[[Cell, Run], None]) -> None:
         self._change = change
 
-    def __call__(self, cell: Cell) -> None:
+    def __call__(self, cell: Cell, then: Changed | None = None) -> None:
+        """Does it. `then` comes a micro-batch later, and changes no row."""
         with cell.run(variant=self.variant_of(cell)) as run:
             run.start()
             run.first()
             _check(self.before(cell).first, run.taken(), "before the action")
-            run.stop()
-            with run.settings():
-                self._change(cell, run)
+            self.change(cell, run)
+            if then is not None:
+                run.start()
+                run.until(run.fed + 1)
+                then.change(cell, run)
             run.start()
             run.rest()
             self.compare(cell, run)
+
+    def change(self, cell: Cell, run: Run) -> None:
+        """Stops the query, and does it."""
+        run.stop()
+        with run.settings():
+            self._change(cell, run)
 
     def refused(self, cell: Cell, condition: str) -> None:
         """The condition refuses it before a file has changed, and the query goes on without it."""
@@ -174,6 +184,8 @@ class Changed:
             }
             if changed:
                 raise CellError(f"refused by {condition}, and these files have changed: {sorted(changed)}")
+            if any(run.directory.glob(f"{_MADE}-*")):
+                raise CellError(f"refused by {condition}, and the new checkpoint is there")
             run.entry, run.shape = entry, shape
             run.start()
             run.test.tick()
@@ -237,7 +249,7 @@ class _Longer(Changed):
 
         def is_held_back(row: Mapping[str, Any]) -> bool:
             """With eager matching it keeps its window, too."""
-            return is_eager and second(row["l_ts"]) + _WINDOW <= _WATERMARK
+            return is_eager and second(row["l_ts"]) + WINDOW <= WATERMARK
 
         def comes(row: Mapping[str, Any]) -> bool:
             one = (row.get("l_id"), row.get("r_id"))
@@ -245,9 +257,8 @@ class _Longer(Changed):
                 return False
             if one[1] is None:
                 return True
-            # Of pairs: the window that the watermark had passed is the one of before.
-            ends, apart = second(row["l_ts"]) + _WINDOW, second(row["r_ts"]) - second(row["l_ts"])
-            return ends > _WATERMARK or apart <= _WINDOW
+            # Of pairs: a left row whose window the watermark had passed keeps what it had.
+            return second(row["l_ts"]) + WINDOW > WATERMARK
 
         expected = _by_row(filter(comes, wanted.rest_rows))
         seen = _by_row(self.before(cell).first_rows)
@@ -261,7 +272,8 @@ def _by_row(rows: Any) -> Counter[str]:  # noqa: ANN401 - an iterable of rows
 
 
 def _rescale(cell: Cell, run: Run) -> None:
-    tailrace.rescale(cell.spark, run.checkpoint, cell.random.choice([1, 3, 4, 5]))
+    numbers = [1, 3] if run.fed == len(FIRST) else [4, 5]
+    tailrace.rescale(cell.spark, run.checkpoint, cell.random.choice(numbers))
 
 
 def _erase(cell: Cell, run: Run) -> None:
@@ -270,7 +282,7 @@ def _erase(cell: Cell, run: Run) -> None:
 
 def _exchanged(of: Callable[[Cell, Run], Any]) -> Callable[[Cell, Run], None]:
     def exchange(cell: Cell, run: Run) -> None:
-        export, made = run.directory / "export", run.directory / "made"
+        export, made = run.directory / f"export-{run.fed}", run.directory / f"{_MADE}-{run.fed}"
         tailrace.export_state(cell.spark, run.checkpoint, export)
         tailrace.import_state(of(cell, run), made, export=export)
         run.checkpoint.rename(run.directory / "former")
@@ -291,6 +303,19 @@ def _longer(cell: Cell, run: Run) -> None:
     run.entry = cell.entry.with_options(cell.entry.longer)
 
 
+def twice(cell: Cell) -> None:
+    """An action, a micro-batch, and another action that changes no row: what comes out is the first one's."""
+    draw = cell.random
+    known = {name: act for name, act in ACTIONS.items() if isinstance(act, Changed)}
+    able = [name for name in known if isinstance(cell.outcomes.get(name), Equal)]
+    first, then = draw.choice(able), draw.choice([name for name in able if name in _SAME_ROWS])
+    try:
+        known[first](cell, known[then])
+    except Exception as error:
+        error.add_note(f"{first}, then {then}")
+        raise
+
+
 def readers(cell: Cell) -> None:
     """The formats `tailrace-state` and `statestore` show the rows that wait, as a count by hand has them."""
     with cell.run() as run:
@@ -304,9 +329,9 @@ def readers(cell: Cell) -> None:
         texts = [row["text"] for row in state.where("side = 'right'").selectExpr(_RIGHT).collect()]
         # A right row of examples has the events of labels as columns.
         right = [int(number) for text in texts for number in sorted(set(_RIGHT_ID.findall(text)))]
-        waits = Waits(cell)
+        waits = Waits(cell.entry, cell.baselines)
         _check_ids("left", left, waits.left_least, waits.left_most)
-        _check_ids("right", right, waits.right_least, waits.right_most, often=waits.often)
+        _check_ids("right", right, waits.right_least, waits.right_most)
         numbers = cell.spark.read.format("statestore").option("operatorId", 0).load(path).count()
         listed = cell.spark.read.format("state-metadata").load(path).where("operatorId = 0").collect()
         name = listed[0]["operatorName"]
@@ -323,70 +348,40 @@ def why(cell: Cell) -> None:
         run.first()
         run.stop()
         state = cell.spark.read.format("tailrace-state").option("operator", 0).load(str(run.checkpoint))
-        sides = [row["side"] for row in state.select("side").collect()]
-        told = waiting.explain(str(run.checkpoint), None, 1)["operators"][0]["text"][0]
-        wanted = [sides.count("left"), sides.count("right")]
+        rows = state.selectExpr("side", "key.key AS key").collect()
+        sides = [row["side"] for row in rows]
+        columns = state.select("key.*").columns
+        asked = {column: ERASED if column == "key" else 1 for column in columns}
+        key = ",".join(f"{column}={value}" for column, value in asked.items())
+        found = waiting.explain(str(run.checkpoint), key, 1000)["operators"][0]
+        # A right row of a hot key is in each of its parts, and shown once.
+        copies = sum(further_parts(cell.entry).get(row["key"], 0) for row in rows if row["side"] == "right")
+        wanted, told = [sides.count("left"), sides.count("right") + copies], found["text"][0]
         numbers = [int(n.replace(",", "")) for n in re.findall(r"([\d,]+) (?:left|right) row", told)]
         if numbers != wanted:
             raise CellError(f"the state has {wanted} left and right rows, and why says: {told}")
-        columns = state.select("key.*").columns
-        asked = {column: ERASED if column == "key" else 1 for column in columns}
-        mine = state.where(" AND ".join(f"key.{column} = {value}" for column, value in asked.items())).count()
-        key = ",".join(f"{column}={value}" for column, value in asked.items())
-        found = waiting.explain(str(run.checkpoint), key, 1000)["operators"][0]
-        if found["more"] or len(found["rows"]) != mine:
-            raise CellError(f"the state has {mine} rows of {key}, and why shows {len(found['rows'])}")
+        mine = state.where(" AND ".join(f"key.{column} = {value}" for column, value in asked.items()))
+        stored = [
+            (row["side"], row["at"]) for row in mine.selectExpr("side", "unix_seconds(time) AS at").collect()
+        ]
+        shown = [
+            (row["side"], int(dt.datetime.fromisoformat(row["time"]).timestamp())) for row in found["rows"]
+        ]
+        hidden, others = Counter(stored) - Counter(shown), Counter(shown) - Counter(stored)
+        needed = [one for one in hidden if is_needed(cell.entry, one, stored)]
+        if found["more"] or others or needed:
+            raise CellError(f"of {key} why hides {needed} and shows {others}; the state has {sorted(stored)}")
 
 
-def _check_ids(side: str, found: list[int], least: set[int], most: set[int], *, often: bool = False) -> None:
-    if not often and len(found) != len(set(found)):
+def _check_ids(side: str, found: list[int], least: set[int], most: set[int]) -> None:
+    if len(found) != len(set(found)):
         raise CellError(f"{side} rows are there twice: {sorted(found)}")
     missing, many = least - set(found), set(found) - most
     if missing or many:
         raise CellError(f"{side} rows: missing {sorted(missing)}, too many {sorted(many)}")
 
 
-def _emit(entry: Entry) -> object:
-    return next((call.options["emit"] for call in entry.calls if "emit" in call.options), None)
-
-
-class Waits:
-    """Which rows have to be in the state at the end of the first phase, and which may be, by counting.
-
-    A left row waits until it has come out, or its window has closed. A right row that is ahead of the
-    watermark waits for left rows that are still to come, unless it can have one match only.
-    """
-
-    def __init__(self, cell: Cell) -> None:
-        rows, entry = cell.baselines.rows, cell.entry
-        first = cell.baselines.of(entry).first_rows
-        lefts = [row for i in FIRST for row in rows.batches[i]["left"]]
-        rights = [row for i in FIRST for row in rows.batches[i]["right"]]
-        one_to_one = entry.of("sync_join") is not None or any(
-            c.options.get("exactly_one") for c in entry.calls
-        )
-        pairs = any(c.options.get("how") == "inner" for c in entry.calls)
-        amended = entry.has("amend_for")
-        out = {row["l_id"] for row in first if row.get("final", True) and row.get("l_id") is not None}
-        on_time = {row[0] for row in lefts} - rows.late
-        if pairs:
-            ends = {row[0]: second(row[2]) + _WINDOW for row in lefts}
-            self.left_most = on_time
-            self.left_least = set() if one_to_one else {n for n in on_time if ends[n] > _WATERMARK}
-        elif entry.of("Examples.sample") is not None or _emit(entry) == "late_positives":
-            # Those whose last version doesn't come out have left the state, too.
-            ends = {row[0]: second(row[2]) + _WINDOW for row in lefts}
-            self.left_most = on_time - out
-            self.left_least = {n for n in on_time - out if ends[n] > _WATERMARK}
-        else:
-            self.left_least = on_time - out
-            self.left_most = on_time if amended else on_time - out
-        self.right_most = {row[0] for row in rights}
-        ahead = {row[0] for row in rights if second(row[2]) > _WATERMARK} - rows.late
-        self.right_least = set() if one_to_one else ahead
-        # A hot key's rows are in each of its parts.
-        self.often = entry.has("hot")
-
+_SAME_ROWS = frozenset({"rescale", "import_session", "import_query"})
 
 ACTIONS: dict[str, Callable[[Cell], None]] = {
     "restart": restart,
@@ -399,6 +394,7 @@ ACTIONS: dict[str, Callable[[Cell], None]] = {
     "dropped": _Columns(_shaped("dropped")),
     "widened": _Columns(_shaped("widened")),
     "longer": _Longer(_longer),
+    "twice": twice,
     "readers": readers,
     "why": why,
     "pinned": pinned,

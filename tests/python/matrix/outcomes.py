@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from matrix.actions import ACTIONS
 from matrix.pins import CHECKPOINTS
-from matrix.shape import Entry, Equal, NotApplicable, Outcome, Refused
+from matrix.shape import Entry, Equal, MayRefuse, NotApplicable, Outcome, Refused
 
 UNSUPPORTED = "TAILRACE_STATE_EXCHANGE_UNSUPPORTED"
 INCOMPATIBLE = "TAILRACE_CHECKPOINT_INCOMPATIBLE"
+UNFIT = "TAILRACE_STATE_EXCHANGE_UNFIT"
 WITHOUT_JOIN = "TAILRACE_CHECKPOINT_WITHOUT_JOIN"
 
 _COLUMNS = ("added", "dropped", "widened")
@@ -36,7 +37,7 @@ def outcome(entry: Entry, action: str) -> Outcome:
 
 
 def _without_state(entry: Entry, action: str) -> Outcome:
-    if action in {"readers", "why", "longer", *_COLUMNS}:
+    if action in {"readers", "why", "longer", "twice", *_COLUMNS}:
         return NotApplicable("it keeps no rows in a join")
     if action == "erase" and entry.name.startswith("recursion-feedback"):
         return Refused("TAILRACE_STATE_ERASE_RECURSION")
@@ -50,6 +51,8 @@ def _imported(entry: Entry, action: str) -> Outcome:
     # A session doesn't know which left rows of the export are events of others, too.
     if action == "import_session" and entry.has("attribution"):
         return Refused("TAILRACE_STATE_EXCHANGE_QUERY_NEEDED")
+    if entry.settings:
+        return MayRefuse(UNFIT, "eager matching doesn't note which labels came late for a row that waits")
     return Equal()
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from matrix.shape import Entry
 
@@ -83,8 +84,9 @@ def progress_of(entry: Entry) -> dict[str, Any]:
     return pinned
 
 
-def plan_of(frame: DataFrame) -> str:
+def plan_of(made: DataFrame | DataStreamWriter) -> str:
     """The physical plan of a stream, without what is another one in each run."""
+    frame: Any = made if hasattr(made, "writeStream") else made._df
     execution: Any = frame._jdf.queryExecution()
     jvm: Any = frame.sparkSession._jvm
     text = str(jvm.PythonSQLUtils.explainString(execution, "simple"))
@@ -165,9 +167,7 @@ class EntryPins:
             run.first()
             first = run.taken()
             run.stop()
-            made: Any = run.definition()
-            frame = made if hasattr(made, "writeStream") else made._df
-            self.plan = "" if _calls.is_connect(spark) else plan_of(frame)
+            self.plan = "" if _calls.is_connect(spark) else plan_of(run.definition())
             self.joins = joins_of(run.checkpoint)
             self.checkpoint = packed(run.checkpoint)
             run.start()

@@ -207,7 +207,7 @@ def _stamp(low: dt.datetime) -> bytes:
 
 
 def _key(side: str, row: tuple[Any, ...]) -> object:
-    return row[1] if side in {"left", "right"} else None
+    return row[1] if side in {"left", "right", "profile"} else None
 
 
 def _without_extra(side: str, row: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -102,18 +102,18 @@ class Refused:
 
 
 @dataclass(frozen=True)
+class MayRefuse:
+    """Equal, or refused as above: the rows of the seed decide, as the reason says."""
+
+    condition: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class NotApplicable:
     """The cell is empty, for this reason."""
 
     reason: str
 
 
-@dataclass(frozen=True)
-class Known:
-    """A fault with a code: the cell fails until it is mended, by equal rows or by this refusal."""
-
-    code: str
-    refusal: str
-
-
-Outcome = Equal | Refused | NotApplicable | Known
+Outcome = Equal | Refused | MayRefuse | NotApplicable

@@ -216,3 +216,37 @@ def test_sources_with_names_are_refused(spark: SparkSession, tmp_path: Path) -> 
     for query in (spark, joined):
         with pytest.raises(TailraceStateError, match=r"EXCHANGE_UNSUPPORTED.*sources with names"):
             tailrace.import_state(query, tmp_path / "moved", export=tmp_path / "export")
+
+
+@pytest.mark.parametrize("are_gone", [False, True])
+def test_matches_that_a_rescaling_has_moved_are_made_once(
+    spark: SparkSession, streams: Streams, tmp_path: Path, are_gone: bool
+) -> None:
+    strategy = "spark.tailrace.join.strategy"
+    spark.conf.set(strategy, "eager")
+    try:
+        result = streams.join()
+        with streams.query(result) as query:
+            streams.add(LEFT, RIGHT)
+            query.run()
+            if are_gone:
+                # The watermark passes the right rows, and the state has their matches alone.
+                streams.add([Row(50, 9, 25)], [Row(51, 8, 25)])
+                query.run()
+                assert {row["side"] for row in query.state() if row["time"] < at(15)} == {"left"}
+            query.stop()
+            # Rows of several partitions come into one, with other numbers.
+            assert tailrace.rescale(spark, query.checkpoint, 1).before > 1
+            tailrace.export_state(spark, query.checkpoint, tmp_path / "export")
+            tailrace.import_state(result, tmp_path / "moved", export=tmp_path / "export")
+            query.checkpoint.rename(tmp_path / "old")
+            (tmp_path / "moved").rename(query.checkpoint)
+            query.restart()
+            streams.add(*END)
+            query.run()
+            expected = [
+                (r.id, [m.id for m in RIGHT if m.key == r.key and m.second >= r.second]) for r in LEFT
+            ]
+            assert [row for row in groups(query.rows()) if row[0] < len(LEFT)] == expected
+    finally:
+        spark.conf.unset(strategy)

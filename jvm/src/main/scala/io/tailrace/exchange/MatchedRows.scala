@@ -7,7 +7,6 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, JoinedRow, UnsafeProjection}
 import org.apache.spark.sql.types._
-import org.apache.spark.unsafe.Platform
 
 import io.tailrace.inspect.{StateColumns, StateDecoder}
 import io.tailrace.rewrite.{JoinState, MatchesOfLefts}
@@ -43,7 +42,7 @@ private[exchange] final class MatchedRows(
       override def hasNext: Boolean = !matches.isEmpty
       override def next(): InternalRow = {
         val (of, joined, whole) = (matches.sections.head, matches.joined, matches.left)
-        val seq = MatchedRows.rightSeq(joined)
+        val seq = MatchKey.rightSeq(joined.base, joined.at)
         val value = decoder.right(of, joined)
         val row = new GenericInternalRow(
           Array[Any](
@@ -70,8 +69,4 @@ private[exchange] object MatchedRows {
     .add("right_in_state", BooleanType, nullable = false)
     .add("left", left)
     .add("right", right)
-
-  /** The number of the right row: the second half of a match's key. */
-  private def rightSeq(joined: RunCursor): Long =
-    java.lang.Long.reverseBytes(Platform.getLong(joined.base, RowLayout.keyAt(joined.at) + 8)) ^ Long.MinValue
 }

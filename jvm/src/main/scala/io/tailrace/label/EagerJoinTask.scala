@@ -3,11 +3,10 @@ package io.tailrace.label
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.unsafe.Platform
 
 import io.tailrace.common.{MemoryErrors, OrderedBytes, RowMemoryExhausted, StepwiseRows}
 import io.tailrace.join.{ExpiringRows, StoredJoinContext}
-import io.tailrace.state.{FlushingRows, LiveSection, RowBuffer, RowLayout, SortedRows, StoreKind}
+import io.tailrace.state._
 
 /** Eager matching of a grouped join: a match is found when the later of its two rows arrives. It is kept
   * under its left row until that expires.
@@ -176,7 +175,7 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
       order > 0
     }
 
-    override def time: Long = JoinedRow.rightTime(joins.base, joins.at)
+    override def time: Long = MatchKey.rightTime(joins.base, joins.at)
 
     override def addTo(candidates: Candidates): Unit = {
       val base = joins.base
@@ -229,9 +228,4 @@ private[label] final class JoinedRow {
       RowLayout.valueLength(right, rightAt)
     )
   }
-}
-
-private[label] object JoinedRow {
-  def rightTime(base: AnyRef, at: Long): Long =
-    java.lang.Long.reverseBytes(Platform.getLong(base, RowLayout.keyAt(at))) ^ Long.MinValue
 }

@@ -91,6 +91,9 @@ private[rewrite] final class LivingRows(
       val seq = route.seq(row.seq)
       // In the cursor's page, which nobody else reads.
       if (seq != row.seq) RowLayout.writeSeq(row.base, row.at, seq)
+      // A match names its right row by that one's number, which changes too. Their order stays.
+      if (kind == JoinedIndicator)
+        MatchKey.writeRightSeq(row.base, row.at, route.seq(MatchKey.rightSeq(row.base, row.at)))
       runs.append(to, kind, bucket, row.base, row.at)
     }
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streams import Row, Streams
-from tailrace import waiting
+from tailrace.commands import waiting
 from tailrace.errors import TailraceError, TailraceStateError
 from tailrace.testing import StreamTest
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow.csv
 
 import forest
-from tailrace._java import find_java
+from tailrace._installation.java import find_java
 from tailrace.kafka import KAFKA_VERSION, resolve
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tailrace import cli
-from tailrace._command_failures import DEBUG, EXIT_CODES
+from tailrace.commands import cli
+from tailrace.commands.failures import DEBUG, EXIT_CODES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

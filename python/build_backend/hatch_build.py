@@ -97,7 +97,7 @@ class JarBuildHook(BuildHookInterface[Any]):
         for jar in jars:
             if not jar.is_file():
                 self.app.abort(f"tailrace: sbt ended well but left no jvm/target/{jar.name}.")
-        patches = _load(Path(self.root, "python", "tailrace", "_jar_patch.py"))
+        patches = _load(Path(self.root, "python", "tailrace", "_installation", "jar_patch.py"))
         for jar in jars[1:]:
             patches.write(jars[0], jar, jar.with_suffix(".patch"))
         return [jars[0], *(jar.with_suffix(".patch") for jar in jars[1:])]

@@ -182,8 +182,8 @@ def _ivy_jar() -> Path:
 
 
 def _java_module() -> _JavaModule:
-    """Loads tailrace/_java.py by its path: importing the package would import pyspark."""
-    path = REPOSITORY / "python" / "tailrace" / "_java.py"
+    """Loads tailrace/_installation/java.py by its path: importing the package would import pyspark."""
+    path = REPOSITORY / "python" / "tailrace" / "_installation" / "java.py"
     spec = importlib.util.spec_from_file_location("_tailrace_java", path)
     if spec is None or spec.loader is None:
         raise SbtError(f"{path} is missing: this isn't a whole checkout or sdist of Tailrace.")

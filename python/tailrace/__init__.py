@@ -12,8 +12,7 @@ On the command line, `tailrace doctor` says what an installation lacks and `tail
 
 import importlib.util
 
-from tailrace._jar import jar_path
-from tailrace._session import configure
+from tailrace._installation.jar import jar_path
 from tailrace._version import __version__
 from tailrace.as_of import as_of
 from tailrace.attribution import Attribution, first_touch, last_touch, linear, position, time_decay
@@ -46,15 +45,16 @@ from tailrace.replay import (
     stream_metadata,
 )
 from tailrace.rescaling import rescale
+from tailrace.session import configure
 from tailrace.sync import sync_join
 from tailrace.watermark import accurate_watermark, stamp_watermark, stamped_watermark
 from tailrace.windows import window_report, write_windows
 
 # A client of Spark Connect may have no py4j.
 if importlib.util.find_spec("py4j"):
-    from tailrace import _jvm_failures
+    from tailrace._bridge import jvm_failures
 
-    _jvm_failures.install()
+    jvm_failures.install()
 
 __all__ = [
     "Attribution",

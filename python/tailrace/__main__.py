@@ -2,6 +2,6 @@
 
 import sys
 
-from tailrace.cli import main
+from tailrace.commands.cli import main
 
 sys.exit(main())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailrace import _calls, _convert
+from tailrace._bridge import arguments, calls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,15 +90,15 @@ def as_of(
     Source:
         The operator is `io.tailrace.asof` in the jar.
     """
-    _convert.frame(left, "left")
-    _convert.frame(right, "right")
-    lefts, rights = _convert.Columns("tailrace.as_of", left), _convert.Columns("tailrace.as_of", right)
-    on_left, on_right = _convert.keys(on, lefts, rights)
+    arguments.frame(left, "left")
+    arguments.frame(right, "right")
+    lefts, rights = arguments.Columns("tailrace.as_of", left), arguments.Columns("tailrace.as_of", right)
+    on_left, on_right = arguments.keys(on, lefts, rights)
     options = (
         lefts.named(left_time=left_time)
         | rights.named(right_time=right_time)
-        | _convert.texts(into=into, on_late=on_late)
-        | _convert.durations(delay=delay)
-        | _convert.durations(**_convert.given(max_age=max_age, close_after=close_after))
+        | arguments.texts(into=into, on_late=on_late)
+        | arguments.durations(delay=delay)
+        | arguments.durations(**arguments.given(max_age=max_age, close_after=close_after))
     )
-    return _calls.plan("asOf", left, right, on_left, on_right, options)
+    return calls.plan("asOf", left, right, on_left, on_right, options)

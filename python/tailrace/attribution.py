@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from tailrace import _convert
-from tailrace._example_parts import rate
+from tailrace._bridge import arguments
 
 if TYPE_CHECKING:
     from tailrace.options import Duration
@@ -51,8 +50,8 @@ def time_decay(half_life: Duration) -> Attribution:
         TypeError: it is no duration.
     """
     if isinstance(half_life, timedelta) and half_life <= timedelta(0):
-        raise _convert.refused("tailrace.time_decay", "half_life", half_life, "a duration above zero")
-    return Attribution(f"time_decay {_convert.duration(half_life, 'half_life')}")
+        raise arguments.refused("tailrace.time_decay", "half_life", half_life, "a duration above zero")
+    return Attribution(f"time_decay {arguments.duration(half_life, 'half_life')}")
 
 
 def position(first: float, middle: float, last: float) -> Attribution:
@@ -68,14 +67,14 @@ def position(first: float, middle: float, last: float) -> Attribution:
         TailraceJoinError: a share is below 0, or they don't sum to 1.
         TypeError: a share is no number.
     """
-    weights = [rate(first, "first"), rate(middle, "middle"), rate(last, "last")]
+    weights = [arguments.rate(first, "first"), arguments.rate(middle, "middle"), arguments.rate(last, "last")]
     for name, weight in zip(("first", "middle", "last"), weights, strict=True):
         # NaN is neither.
         if not weight >= 0:
-            raise _convert.refused("tailrace.position", name, weight, "0 or more")
+            raise arguments.refused("tailrace.position", name, weight, "0 or more")
     if not math.isclose(sum(weights), 1.0, rel_tol=0, abs_tol=_ROUNDED):
         given = ", ".join(map(repr, weights))
-        raise _convert.refused(
+        raise arguments.refused(
             "tailrace.position", "first, middle, last", given, "three shares that sum to 1"
         )
     return Attribution("position " + " ".join(map(repr, weights)))

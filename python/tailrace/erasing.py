@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace import _calls, _convert
+from tailrace._bridge import arguments, calls
 
 if TYPE_CHECKING:
     import os
@@ -112,18 +112,18 @@ def erase(
         AnalysisException: Spark doesn't understand the condition.
         TailraceSessionError: the session lacks the jar or the extension.
     """
-    _convert.session(spark)
-    path = _convert.path(checkpoint, "checkpoint")
-    condition = None if where is None else _convert.text(where, "where")
+    arguments.session(spark)
+    path = arguments.path(checkpoint, "checkpoint")
+    condition = None if where is None else arguments.text(where, "where")
     if subjects is not None:
-        _convert.kind(subjects, DataFrame, "subjects")
-    numbers = [_convert.count(number, "operators") for number in operators]
+        arguments.kind(subjects, DataFrame, "subjects")
+    numbers = [arguments.count(number, "operators") for number in operators]
     options = {
         name: "true"
         for name, chosen in (("only_tailrace", only_tailrace), ("dry_run", dry_run))
-        if _convert.flag(chosen, name)
+        if arguments.flag(chosen, name)
     }
-    told = json.loads(_calls.erased(spark, path, condition, subjects, numbers, options))
+    told = json.loads(calls.erased(spark, path, condition, subjects, numbers, options))
     return Erased(
         checkpoint=told["checkpoint"],
         version=told["version"],

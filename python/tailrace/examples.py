@@ -1,22 +1,80 @@
 """Training examples: each impression once, with its labels and features, and a sample of them."""
 
+# Callers without a type checker pass values of other types: they are checked all the same.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from tailrace import _convert, _example_text
-from tailrace._example_parts import Features, Label, Sample, shares_of, start
-from tailrace._example_plan import IMPRESSIONS, planned, with_frames
+from pyspark.sql.functions import lit
+
+from tailrace._bridge import arguments, calls
 from tailrace.attribution import Attribution, text_of
+from tailrace.errors import TailraceJoinError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Generator, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from tailrace.options import ColumnOrName, Duration, Emit, Key, LabelStall, Match, OnLate
+
+_IMPRESSIONS = "impressions"
+
+_OWN_ON = 'on=[("column of the impressions", "its own column")]'
+_WRONG_KIND = {
+    True: "`{}` is a batch DataFrame, and stream() joins streams: call batch().",
+    False: "`{0}` is a stream, and batch() joins batch DataFrames: call stream(), or batch({0}=...).",
+}
+# What is as if nobody had named it isn't shown.
+_DEFAULTS = {
+    "on_late": "drop",
+    "name": "examples",
+    "before": "0 seconds",
+    "match": "all",
+    "on_stall": "pause",
+    "delay": "0 seconds",
+    "emit": "all",
+    "weight": "weight",
+}
+_NUMBERS = ("max_matches", "seed")
+_MICROSECONDS = re.compile(r"(\d+) microseconds")
+
+
+@dataclass(frozen=True)
+class Label:
+    """A label of `Examples`: its stream, its keys and what `Examples.label` takes besides."""
+
+    name: str
+    frame: DataFrame
+    on: ColumnOrName | Sequence[Key]
+    since: str | datetime | None
+    options: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Features:
+    """Features of `Examples`: their stream, its keys and what `Examples.features` takes besides."""
+
+    name: str
+    frame: DataFrame
+    on: ColumnOrName | Sequence[Key]
+    options: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What `Examples.sample` takes."""
+
+    rates: dict[str, float]
+    options: dict[str, str]
 
 
 def examples(
@@ -69,13 +127,13 @@ def examples(
     Source:
         `io.tailrace.examples` in the jar.
     """
-    _convert.frame(impressions, IMPRESSIONS)
-    columns = _convert.Columns("tailrace.examples", impressions)
+    arguments.frame(impressions, _IMPRESSIONS)
+    columns = arguments.Columns("tailrace.examples", impressions)
     options = (
         columns.named(time=time)
-        | _convert.texts(on_late=on_late, name=name)
-        | _convert.durations(
-            **_convert.given(release_every=release_every, close_after=close_after, amend_for=amend_for)
+        | arguments.texts(on_late=on_late, name=name)
+        | arguments.durations(
+            **arguments.given(release_every=release_every, close_after=close_after, amend_for=amend_for)
         )
     )
     return Examples(impressions, on, options)
@@ -94,7 +152,7 @@ class Examples:
     _horizons: tuple[str, ...] = field(default=())
 
     def __repr__(self) -> str:
-        return _example_text.text(self)
+        return self._text()
 
     def label(
         self,
@@ -158,18 +216,18 @@ class Examples:
             TypeError: an argument has a wrong Python type.
         """
         call = f"tailrace.examples, label '{self._new(name)}'"
-        _convert.frame(frame, name)
+        arguments.frame(frame, name)
         options = (
             {"name": name}
-            | _convert.Columns(call, frame).named(time=time)
-            | _convert.durations(after=after, before=before)
-            | _convert.texts(match=match, on_stall=on_stall, **_convert.given(where=where))
-            | _convert.durations(**_convert.given(stall_after=stall_after))
-            | _convert.counts(**_convert.given(max_matches=max_matches))
+            | arguments.Columns(call, frame).named(time=time)
+            | arguments.durations(after=after, before=before)
+            | arguments.texts(match=match, on_stall=on_stall, **arguments.given(where=where))
+            | arguments.durations(**arguments.given(stall_after=stall_after))
+            | arguments.counts(**arguments.given(max_matches=max_matches))
         )
         if attribution is not None:
             options["attribution"] = text_of(attribution)
-        start(since)
+        _start(since)
         one = Label(name, frame, self._on if on is None else on, since, options)
         return replace(self, _labels=(*self._labels, one))
 
@@ -200,11 +258,11 @@ class Examples:
             TypeError: an argument has a wrong Python type.
         """
         call = f"tailrace.examples, features '{self._new(name)}'"
-        _convert.frame(frame, name)
+        arguments.frame(frame, name)
         options = (
             {"name": name}
-            | _convert.Columns(call, frame).named(time=time)
-            | _convert.durations(delay=delay, **_convert.given(max_age=max_age))
+            | arguments.Columns(call, frame).named(time=time)
+            | arguments.durations(delay=delay, **arguments.given(max_age=max_age))
         )
         one = Features(name, frame, self._on if on is None else on, options)
         return replace(self, _features=(*self._features, one))
@@ -235,8 +293,8 @@ class Examples:
             raise TypeError("The examples have horizons already: give all of them in one call.")
         if not horizons:
             raise TypeError("`horizons` takes durations such as '10 minutes': give one at least.")
-        ends = _convert.several_durations(horizons, "horizons")
-        options = self._options | _convert.texts(emit=emit)
+        ends = arguments.several_durations(horizons, "horizons")
+        options = self._options | arguments.texts(emit=emit)
         return replace(self, _horizons=tuple(ends), _options=options)
 
     def sample(self, rates: Mapping[str, float], *, seed: int, weight: str = "weight") -> Examples:
@@ -256,10 +314,10 @@ class Examples:
                 examples are planned.
             TypeError: an argument has a wrong Python type.
         """
-        shares = shares_of(rates)
+        shares = _shares_of(rates)
         if self._sample is not None:
             raise TypeError("The examples have a sample already: give all predicates in one.")
-        options = _convert.counts(seed=seed) | _convert.texts(weight=weight)
+        options = arguments.counts(seed=seed) | arguments.texts(weight=weight)
         return replace(self, _sample=Sample(shares, options))
 
     def stream(self) -> DataFrame:
@@ -276,7 +334,7 @@ class Examples:
                 DataFrame isn't a stream.
             TailraceSessionError: the session lacks the jar or the extension.
         """
-        return planned(self, streaming=True)
+        return self._planned(streaming=True)
 
     def batch(self, **frames: DataFrame) -> DataFrame:
         """The same examples of batch DataFrames, for instance of last month's log.
@@ -292,13 +350,162 @@ class Examples:
             TailraceJoinError: see `stream`. A DataFrame is a stream.
             TypeError: a name is none of the definition's.
         """
-        return planned(with_frames(self, frames), streaming=False)
+        return Examples._planned(self._with_frames(frames), streaming=False)
 
     def _new(self, name: str) -> str:
         """The name of a label or of features. `batch` knows DataFrames by it."""
-        if _convert.text(name, "name") in (
-            IMPRESSIONS,
+        if arguments.text(name, "name") in (
+            _IMPRESSIONS,
             *(one.name for one in self._labels + self._features),
         ):
             raise TypeError(f"The examples have `{name}` already.")
         return name
+
+    def _text(self) -> str:
+        """The definition without its DataFrames, and without arguments that have their defaults."""
+        emit = {"emit": self._options.get("emit", "all")}
+        own = {name: value for name, value in self._options.items() if name not in emit}
+        lines = [_call("examples", on=self._on, **_named(own))]
+        lines += [self._part("label", one) for one in self._labels]
+        lines += [self._part("features", one) for one in self._features]
+        if self._horizons:
+            lines.append(_call("horizons", *map(_duration, self._horizons), **_named(emit)))
+        if self._sample is not None:
+            lines.append(_call("sample", self._sample.rates, **_named(self._sample.options)))
+        return "\n    .".join(lines)
+
+    def _part(self, method: str, one: Label | Features) -> str:
+        keys = {} if one.on is self._on else {"on": one.on}
+        since = {"since": one.since} if isinstance(one, Label) and one.since is not None else {}
+        options = {name: value for name, value in one.options.items() if name != "name"}
+        return _call(method, one.name, **keys, **_named(options), **since)
+
+    def _planned(self, *, streaming: bool) -> DataFrame:
+        """The examples as a DataFrame; TailraceJoinError if a DataFrame of theirs is of the other kind."""
+        named: list[Label | Features] = [*self._labels, *self._features]
+        for name, frame in [(_IMPRESSIONS, self._impressions), *((one.name, one.frame) for one in named)]:
+            if frame.isStreaming != streaming:
+                raise TailraceJoinError(
+                    _WRONG_KIND[streaming].format(name),
+                    condition="TAILRACE_JOIN_MIXED_BATCH_AND_STREAM",
+                    parameters={"argument": name},
+                )
+        sample = self._sample or Sample({}, {})
+        with self._told_whose_on(named):
+            return self._plan(sample)
+
+    def _plan(self, sample: Sample) -> DataFrame:
+        return calls.plan(
+            "examples",
+            self._impressions,
+            [one.frame for one in self._labels],
+            *self._keys(self._labels),
+            [_start(one.since) for one in self._labels],
+            [one.options for one in self._labels],
+            [one.frame for one in self._features],
+            *self._keys(self._features),
+            [one.options for one in self._features],
+            [text for predicate, rate in sample.rates.items() for text in (predicate, _double(rate))],
+            list(self._horizons),
+            self._options | sample.options,
+        )
+
+    def _with_frames(self, frames: Mapping[str, DataFrame]) -> Examples:
+        """The definition with other DataFrames, by their names; TypeError if it has no such name."""
+        named: list[Label | Features] = [*self._labels, *self._features]
+        unknown = set(frames) - {_IMPRESSIONS, *(one.name for one in named)}
+        if unknown:
+            known = ", ".join(f"`{name}`" for name in (_IMPRESSIONS, *(one.name for one in named)))
+            raise TypeError(f"The examples have no `{min(unknown)}`. They have {known}.")
+        for name, frame in frames.items():
+            arguments.frame(frame, name)
+        made: Examples = replace(
+            self,
+            _impressions=frames.get(_IMPRESSIONS, self._impressions),
+            _labels=tuple(replace(one, frame=frames.get(one.name, one.frame)) for one in self._labels),
+            _features=tuple(replace(one, frame=frames.get(one.name, one.frame)) for one in self._features),
+        )
+        return made
+
+    @contextmanager
+    def _told_whose_on(self, sides: Sequence[Label | Features]) -> Generator[None]:
+        """Says of an error about `on` of a label or of features if they have it from `tailrace.examples`."""
+        try:
+            yield
+        except TailraceJoinError as e:
+            call = e.parameters.get("call", "")
+            for one in sides:
+                if (
+                    one.on is self._on
+                    and e.parameters.get("argument") == "on"
+                    and call.endswith(f" '{one.name}'")
+                ):
+                    e.add_note(
+                        f"'{one.name}' has the `on` of tailrace.examples. It may have its own: {_OWN_ON}."
+                    )
+            raise
+
+    def _keys(self, sides: Sequence[Label | Features]) -> tuple[list[list[str]], list[list[str]]]:
+        """The key columns of the impressions, and those of each other side."""
+        left = arguments.Columns("tailrace.examples", self._impressions)
+        pairs = [
+            arguments.keys(one.on, left, arguments.Columns("tailrace.examples", one.frame)) for one in sides
+        ]
+        return [lefts for lefts, _ in pairs], [rights for _, rights in pairs]
+
+
+def _start(since: str | datetime | None) -> Column | None:
+    """`since` of a label as a literal; TypeError unless it is a string or a datetime."""
+    match since:
+        case None:
+            return None
+        case str():
+            return lit(since)
+        case datetime():
+            # Spark reads one without a zone in that of this process.
+            return lit(since) if since.tzinfo else lit(since.isoformat(" "))
+        case _:
+            raise TypeError(f"`since` is a string or a datetime, not {type(since).__name__}.")
+
+
+def _shares_of(rates: Mapping[str, float]) -> dict[str, float]:
+    """The rates of a sample, by predicate.
+
+    Raises:
+        TailraceJoinError: one isn't from 0 to 1, or there is none.
+        TypeError: they are no mapping of strings to numbers.
+    """
+    arguments.kind(rates, Mapping, "rates")
+    shares = {arguments.text(one, "rates"): arguments.rate(share, "rates") for one, share in rates.items()}
+    if not shares:
+        allowed = 'one predicate or more, each with its rate, such as {"size(click) = 0": 0.1}'
+        raise arguments.refused("tailrace.examples", "rates", {}, allowed)
+    for predicate, share in shares.items():
+        # NaN is neither.
+        if not 0 <= share <= 1:
+            raise arguments.refused("tailrace.examples", f"the rate of {predicate}", share, "0 to 1")
+    return shares
+
+
+def _named(options: Mapping[str, str]) -> dict[str, object]:
+    return {
+        name: int(value) if name in _NUMBERS else _duration(value)
+        for name, value in options.items()
+        if _DEFAULTS.get(name) != value
+    }
+
+
+def _duration(value: str) -> object:
+    """What a `timedelta` has become is one again; other texts are as they are."""
+    found = _MICROSECONDS.fullmatch(value)
+    return timedelta(microseconds=int(found[1])) if found else value
+
+
+def _call(method: str, /, *values: object, **named: object) -> str:
+    arguments = [*map(repr, values), *(f"{key}={value!r}" for key, value in named.items())]
+    return f"{method}({', '.join(arguments)})"
+
+
+def _double(rate: float) -> str:
+    """As Java reads it."""
+    return "NaN" if math.isnan(rate) else repr(rate).replace("inf", "Infinity")

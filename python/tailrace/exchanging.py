@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace import _calls, _convert
+from tailrace._bridge import arguments, calls
 
 if TYPE_CHECKING:
     import os
@@ -112,10 +112,13 @@ def export_state(
             the directory is there already or can't be written. `condition` says which.
         TailraceSessionError: the session lacks the jar or the extension.
     """
-    _convert.session(spark)
+    arguments.session(spark)
     told = json.loads(
-        _calls.exported(
-            spark, _convert.path(checkpoint, "checkpoint"), _convert.path(to, "to"), _convert.dry_run(dry_run)
+        calls.exported(
+            spark,
+            arguments.path(checkpoint, "checkpoint"),
+            arguments.path(to, "to"),
+            arguments.dry_run(dry_run),
         )
     )
     return Exported(
@@ -203,34 +206,34 @@ def import_state(
             its settings. `condition` says which.
         TailraceSessionError: the session lacks the jar or the extension.
     """
-    path = _convert.path(checkpoint, "checkpoint")
-    directory = None if export is None else _convert.path(export, "export")
-    options = _convert.dry_run(dry_run)
-    if _convert.is_session(query):
+    path = arguments.path(checkpoint, "checkpoint")
+    directory = None if export is None else arguments.path(export, "export")
+    options = arguments.dry_run(dry_run)
+    if arguments.is_session(query):
         if (
             directory is None
             or any(value is not None for value in (left, right, watermark, batch))
             or offsets
         ):
             raise TypeError("`import_state` of a session takes `export` alone; others need the query.")
-        return Imported(path, dry_run, *_calls.imported("importExport", query, path, directory, options))
-    _convert.kind(query, DataFrame, "query")
+        return Imported(path, dry_run, *calls.imported("importExport", query, path, directory, options))
+    arguments.kind(query, DataFrame, "query")
     if (directory is None) == (left is None) or (left is None) != (right is None):
         raise TypeError("`import_state` takes `left` and `right`, or `export`.")
     for name, rows in (("left", left), ("right", right)):
         if rows is not None:
-            _convert.kind(rows, DataFrame, name)
+            arguments.kind(rows, DataFrame, name)
     if watermark is not None:
         options["watermark"] = str(_millis(watermark))
     if batch is not None:
-        options["batch"] = _convert.count(batch, "batch")
-    lines = _convert.names(offsets, "offsets")
-    made = _calls.imported("importState", query, path, directory, left, right, lines, options)
+        options["batch"] = arguments.count(batch, "batch")
+    lines = arguments.names(offsets, "offsets")
+    made = calls.imported("importState", query, path, directory, left, right, lines, options)
     return Imported(path, dry_run, *made)
 
 
 def _millis(moment: dt.datetime) -> int:
-    _convert.kind(moment, dt.datetime, "watermark")
+    arguments.kind(moment, dt.datetime, "watermark")
     if moment.tzinfo is None:
         raise TypeError("`watermark` is a datetime with a zone.")
     return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailrace import _calls, _convert
+from tailrace._bridge import arguments, calls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -167,25 +167,25 @@ def join(
     Source:
         The operator is `io.tailrace.label` in the jar. `jvm/docs/architecture.md` follows a row through it.
     """
-    _convert.frame(left, "left")
-    _convert.frame(right, "right")
-    lefts, rights = _convert.Columns("tailrace.join", left), _convert.Columns("tailrace.join", right)
-    on_left, on_right = _convert.keys(on, lefts, rights)
+    arguments.frame(left, "left")
+    arguments.frame(right, "right")
+    lefts, rights = arguments.Columns("tailrace.join", left), arguments.Columns("tailrace.join", right)
+    on_left, on_right = arguments.keys(on, lefts, rights)
     options = (
         lefts.named(left_time=left_time)
         | rights.named(right_time=right_time)
-        | _convert.durations(before=before, after=after)
-        | _convert.texts(how=how, into=into, match=match, on_late=on_late)
-        | _convert.counts(**_convert.given(max_matches=max_matches))
-        | _convert.flags(exactly_one=exactly_one, **_convert.given(late_labels=late_labels))
-        | _convert.durations(**_convert.given(release_every=release_every, close_after=close_after))
-        | _convert.counts(hot_parts=hot_parts)
+        | arguments.durations(before=before, after=after)
+        | arguments.texts(how=how, into=into, match=match, on_late=on_late)
+        | arguments.counts(**arguments.given(max_matches=max_matches))
+        | arguments.flags(exactly_one=exactly_one, **arguments.given(late_labels=late_labels))
+        | arguments.durations(**arguments.given(release_every=release_every, close_after=close_after))
+        | arguments.counts(hot_parts=hot_parts)
     )
-    options |= _convert.texts(emit=emit, release=release) | _convert.durations(
-        **_convert.given(early=early, amend_for=amend_for)
+    options |= arguments.texts(emit=emit, release=release) | arguments.durations(
+        **arguments.given(early=early, amend_for=amend_for)
     )
-    keys = [] if hot is None else _convert.values(hot, "hot")
-    ends = [] if horizons is None else _convert.several_durations(horizons, "horizons")
+    keys = [] if hot is None else arguments.values(hot, "hot")
+    ends = [] if horizons is None else arguments.several_durations(horizons, "horizons")
     if horizons is not None and not ends:
         raise TypeError('`horizons` is an empty list: give durations such as "10 minutes", or leave it out.')
-    return _calls.plan("join", left, right, on_left, on_right, keys, ends, options)
+    return calls.plan("join", left, right, on_left, on_right, keys, ends, options)

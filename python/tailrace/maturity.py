@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
-from tailrace import _calls, _convert, _sketches
-from tailrace._literal_path import reader
-from tailrace._maturity_rows import (
+from tailrace._bridge import arguments, calls
+from tailrace._bridge.literal_path import reader
+from tailrace._estimates import sketches
+from tailrace._estimates.maturity_rows import (
     COUNTED,
     MaturingLabel,
     has_versions,
@@ -105,21 +106,21 @@ def label_maturity(
         TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type.
     """
-    _convert.session(spark)
+    arguments.session(spark)
     if not isinstance(examples, DataFrame):
-        examples = reader(spark).parquet(_convert.path(examples, "examples"))
-    _convert.frame(frame := examples, "examples")
-    name = _convert.Columns(_CALL, frame).name(time, "time")
-    _calls.check_time(frame, _CALL, "time", name)
+        examples = reader(spark).parquet(arguments.path(examples, "examples"))
+    arguments.frame(frame := examples, "examples")
+    name = arguments.Columns(_CALL, frame).name(time, "time")
+    calls.check_time(frame, _CALL, "time", name)
     own = _ordered(spark, _CALL, horizons_of(frame) if has_versions(frame) else [])
     told = _Told.of(spark, _CALL, horizons or own, quantiles)
-    length = _calls.microseconds(spark, _CALL, "window", _convert.duration(window, "window"), 1)
+    length = calls.microseconds(spark, _CALL, "window", arguments.duration(window, "window"), 1)
     _check(labels, arrival=arrival or {}, positive=positive or {})
     made = [
         MaturingLabel.of(_CALL, frame, label, field, (arrival or {}).get(label), (positive or {}).get(label))
         for label, field in labels.items()
     ]
-    return told.of_sums(sums(frame, made, _convert.named(name), length, own))
+    return told.of_sums(sums(frame, made, arguments.named(name), length, own))
 
 
 def merge_maturity(
@@ -150,23 +151,23 @@ def merge_maturity(
         TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type.
     """
-    _convert.frame(reports, "reports")
+    arguments.frame(reports, "reports")
     spark = reports.sparkSession
-    _calls.check_time(reports, _MERGE, "reports", "window_start")
+    calls.check_time(reports, _MERGE, "reports", "window_start")
     # Reports of an earlier release have none.
     known = "versions" in reports.columns
     own = _ordered(spark, _MERGE, horizons_of(reports.select(F.inline("versions"))) if known else [])
     told = _Told.of(spark, _MERGE, horizons or own, quantiles)
     keys = [F.col("label")]
     if window is not None:
-        length = _calls.microseconds(spark, _MERGE, "window", _convert.duration(window, "window"), 1)
+        length = calls.microseconds(spark, _MERGE, "window", arguments.duration(window, "window"), 1)
         keys += window_of(F.col("window_start"), length)
     ends = [F.min("window_start").alias("window_start"), F.max("window_end").alias("window_end")]
     return told.of_sums(
         reports.groupBy(*keys).agg(
             *(ends if window is None else []),
             *(F.sum(name).alias(name) for name in _SUMS),
-            *(_sketches.merged(F.col(name)).alias(name) for name in _SKETCHES),
+            *(sketches.merged(F.col(name)).alias(name) for name in _SKETCHES),
             merged_versions(own),
         )
     )
@@ -187,18 +188,18 @@ class _Told:
     @staticmethod
     def of(spark: SparkSession, call: str, horizons: Sequence[Duration], quantiles: Sequence[float]) -> _Told:
         micros = [
-            _calls.microseconds(spark, call, "horizons", h)
-            for h in _convert.several_durations(horizons, "horizons")
+            calls.microseconds(spark, call, "horizons", h)
+            for h in arguments.several_durations(horizons, "horizons")
         ]
-        return _Told(micros, _sketches.ranks(quantiles, call, "quantiles"))
+        return _Told(micros, sketches.ranks(quantiles, call, "quantiles"))
 
     def of_sums(self, sums: DataFrame) -> DataFrame:
         event, arrival = map(F.col, _SKETCHES)
         shares = (
             F.struct(
-                F.lit(micros / _sketches.MICROS).alias("seconds"),
-                _sketches.share_through(event, micros).alias("event"),
-                _sketches.share_through(arrival, micros).alias("arrival"),
+                F.lit(micros / sketches.MICROS).alias("seconds"),
+                sketches.share_through(event, micros).alias("event"),
+                sketches.share_through(arrival, micros).alias("arrival"),
             )
             for micros in self.horizons
         )
@@ -207,26 +208,26 @@ class _Told:
             *("window_start", "window_end", "label", *_SUMS),
             F.try_divide("matched", "rows").alias("match_rate"),
             F.try_divide("positives", "rows").alias("positive_rate"),
-            _sketches.quantiles(event, self.quantiles).alias("event_delay"),
-            _sketches.quantiles(arrival, self.quantiles).alias("arrival_delay"),
+            sketches.quantiles(event, self.quantiles).alias("event_delay"),
+            sketches.quantiles(arrival, self.quantiles).alias("arrival_delay"),
             in_by.alias("in_by"),
             "versions",
-            F.greatest(_sketches.rank_error(event), _sketches.rank_error(arrival)).alias("rank_error"),
+            F.greatest(sketches.rank_error(event), sketches.rank_error(arrival)).alias("rank_error"),
             *_SKETCHES,
         ).orderBy("window_start", "label")
 
 
 def _ordered(spark: SparkSession, call: str, horizons: Sequence[str]) -> list[str]:
     """Horizons as rows have them, the shortest first."""
-    return sorted(horizons, key=lambda one: _calls.microseconds(spark, call, "horizon", one))
+    return sorted(horizons, key=lambda one: calls.microseconds(spark, call, "horizon", one))
 
 
 def _check(labels: Mapping[str, str], **of_some: Mapping[str, object]) -> None:
     if not labels:
         allowed = 'columns and their times, such as {"labels": "clicked_at"}'
-        raise _convert.refused(_CALL, "labels", "{}", allowed)
+        raise arguments.refused(_CALL, "labels", "{}", allowed)
     for argument, named in {"labels": labels, **of_some}.items():
-        _convert.kind(named, Mapping, argument)
+        arguments.kind(named, Mapping, argument)
         for column in named.keys() - labels.keys():
             allowed = "of columns that `labels` names"
-            raise _convert.refused(_CALL, argument, column, allowed)
+            raise arguments.refused(_CALL, argument, column, allowed)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
-from tailrace import _calls, _convert, _sketches
-from tailrace._landed import CALL, COUNTS, LandedSide, counted
-from tailrace._occupancy import Bytes, Clock, Held, Shape, held
+from tailrace._bridge import arguments, calls
+from tailrace._estimates import sketches
+from tailrace._estimates.landed import CALL, COUNTS, LandedSide, counted
+from tailrace._estimates.occupancy import Bytes, Clock, Held, Shape, held
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,11 +108,11 @@ def preflight(
         TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type.
     """
-    _convert.frame(left, "left")
-    _convert.frame(right, "right")
-    lefts, rights = _convert.Columns(CALL, left), _convert.Columns(CALL, right)
-    on_left, on_right = _convert.keys(on, lefts, rights)
-    ranks = _sketches.ranks(quantiles, CALL, "quantiles")
+    arguments.frame(left, "left")
+    arguments.frame(right, "right")
+    lefts, rights = arguments.Columns(CALL, left), arguments.Columns(CALL, right)
+    on_left, on_right = arguments.keys(on, lefts, rights)
+    ranks = sketches.ranks(quantiles, CALL, "quantiles")
     spark = left.sparkSession
     asked = _Asked(
         after=_several(spark, after=after),
@@ -122,8 +123,8 @@ def preflight(
     )
     length = _micros(spark, "window", window, 1)
     times = lefts.named(left_time=left_time) | rights.named(right_time=right_time)
-    arrivals = lefts.named(**_convert.given(left_arrival=left_arrival)) | rights.named(
-        **_convert.given(right_arrival=right_arrival)
+    arrivals = lefts.named(**arguments.given(left_arrival=left_arrival)) | rights.named(
+        **arguments.given(right_arrival=right_arrival)
     )
     sides = [
         LandedSide.of(
@@ -172,7 +173,7 @@ class _Asked:
     @property
     def cell(self) -> int:
         """The time that a cell spans."""
-        return max(_sketches.MICROS, (self.before + self.after[0]) // _CELLS)
+        return max(sketches.MICROS, (self.before + self.after[0]) // _CELLS)
 
     def shape(self, spark: SparkSession, after: int, delay: int) -> Shape:
         length = self.before + after
@@ -183,19 +184,19 @@ class _Asked:
             delay=delay,
             step=length // _RELEASE_STEPS if self.release is None else self.release,
             trigger=self.trigger,
-            bucket=max(_sketches.MICROS, length // buckets),
+            bucket=max(sketches.MICROS, length // buckets),
             fan_in=int(spark.conf.get("spark.tailrace.state.compactionRuns", "32") or 32),
         )
 
 
 def _micros(spark: SparkSession, argument: str, value: Duration, least: int = 0) -> int:
-    return _calls.microseconds(spark, CALL, argument, _convert.duration(value, argument), least)
+    return calls.microseconds(spark, CALL, argument, arguments.duration(value, argument), least)
 
 
 def _several(spark: SparkSession, **named: Sequence[Duration]) -> list[int]:
     ((argument, values),) = named.items()
     if not isinstance(values, list | tuple) or not values:
-        raise _convert.refused(CALL, argument, values, 'a list of durations, such as ["10 minutes"]')
+        raise arguments.refused(CALL, argument, values, 'a list of durations, such as ["10 minutes"]')
     return sorted({_micros(spark, argument, value) for value in values})
 
 
@@ -208,7 +209,7 @@ def _release(spark: SparkSession, value: Duration | None) -> int | None:
 def _sizes(
     left: DataFrame, right: DataFrame, on_left: list[str], on_right: list[str], options: Mapping[str, str]
 ) -> dict[str, Bytes]:
-    measured = _calls.sampled_state(left.limit(_SAMPLE), right.limit(_SAMPLE), on_left, on_right, options)
+    measured = calls.sampled_state(left.limit(_SAMPLE), right.limit(_SAMPLE), on_left, on_right, options)
     return {
         side: Bytes(stored / max(1, rows), file / max(1, rows))
         for side, (rows, stored, file) in zip(("left", "right"), measured, strict=True)
@@ -259,9 +260,9 @@ def _disorder(behind: Sequence[LandedSide], ranks: Sequence[float]) -> DataFrame
         for side in behind
     )
     sketch = F.col("sketch")
-    found = first.unionByName(second).groupBy("side").agg(_sketches.of(F.col("behind")).alias("sketch"))
+    found = first.unionByName(second).groupBy("side").agg(sketches.of(F.col("behind")).alias("sketch"))
     return found.select(
         "side",
-        _sketches.quantiles(sketch, ranks).alias("behind"),
-        _sketches.rank_error(sketch).alias("rank_error"),
+        sketches.quantiles(sketch, ranks).alias("behind"),
+        sketches.rank_error(sketch).alias("rank_error"),
     ).orderBy("side")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailrace import _calls, _convert
+from tailrace._bridge import arguments, calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -124,18 +124,18 @@ def recursively(
         TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument, or the result of `op`, has a wrong Python type.
     """
-    _convert.frame(frame, "frame")
-    columns = _convert.Columns("tailrace.recursively", frame)
+    arguments.frame(frame, "frame")
+    columns = arguments.Columns("tailrace.recursively", frame)
     if not callable(op):
         raise TypeError(f"`op` is a function of a DataFrame, not {type(op).__name__}.")
-    chosen = _convert.texts(on_limit=on_limit, on_cycle=on_cycle, mode=mode, name=name)
-    limits = _convert.counts(**_convert.given(max_depth=max_depth, max_rows=max_rows))
-    options = chosen | limits | _convert.texts(**_convert.given(depth_column=depth_column))
+    chosen = arguments.texts(on_limit=on_limit, on_cycle=on_cycle, mode=mode, name=name)
+    limits = arguments.counts(**arguments.given(max_depth=max_depth, max_rows=max_rows))
+    options = chosen | limits | arguments.texts(**arguments.given(depth_column=depth_column))
     path = columns.names(() if path_columns is None else path_columns, "path_columns")
 
     def checked(argument: DataFrame) -> DataFrame:
         result = op(argument)
-        _convert.frame(result, "result of op")
+        arguments.frame(result, "result of op")
         return result
 
-    return _calls.recursion(frame, checked, path, options)
+    return calls.recursion(frame, checked, path, options)

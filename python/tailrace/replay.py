@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
-from tailrace import _calls, _convert
+from tailrace._bridge import arguments, calls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,10 +96,10 @@ def filter_replays(
         TypeError: an argument has a wrong Python type, or only some of `pid`, `partition` and `offset` are
             given.
     """
-    _convert.frame(frame, "frame")
-    columns = _convert.Columns("tailrace.filter_replays", frame)
+    arguments.frame(frame, "frame")
+    columns = arguments.Columns("tailrace.filter_replays", frame)
     named = {"pid": pid, "partition": partition, "offset": offset}
-    given = columns.named(**_convert.given(**named))
+    given = columns.named(**arguments.given(**named))
     missing = [f"`{argument}`" for argument in named if argument not in given]
     if given and missing:
         verb = "is" if len(missing) == 1 else "are"
@@ -108,12 +108,12 @@ def filter_replays(
         )
     metadata = list(given.values()) or [columns.name(key, "key")]
     options = (
-        _convert.texts(on_replay=on_replay, name=name)
-        | _convert.counts(disorder=disorder)
-        | _convert.durations(**_convert.given(forget_after=forget_after))
-        | columns.named(**_convert.given(event_time=event_time))
+        arguments.texts(on_replay=on_replay, name=name)
+        | arguments.counts(disorder=disorder)
+        | arguments.durations(**arguments.given(forget_after=forget_after))
+        | columns.named(**arguments.given(event_time=event_time))
     )
-    return _calls.plan("filterReplays", frame, metadata, columns.names(order, "order"), options)
+    return calls.plan("filterReplays", frame, metadata, columns.names(order, "order"), options)
 
 
 def producer_id(
@@ -142,9 +142,9 @@ def producer_id(
         TypeError: an argument isn't a string.
     """
     named = {"query": query, "stream": stream, "brokers": brokers}
-    parts = [F.lit(_convert.text(value, name)) for name, value in named.items()]
-    source = path if isinstance(path, Column) else F.lit(_convert.text(path, "path"))
-    last = str(epoch) if isinstance(epoch, int) else _convert.text(epoch, "epoch")
+    parts = [F.lit(arguments.text(value, name)) for name, value in named.items()]
+    source = path if isinstance(path, Column) else F.lit(arguments.text(path, "path"))
+    last = str(epoch) if isinstance(epoch, int) else arguments.text(epoch, "epoch")
     return F.call_function("producer_id", *parts, source, F.lit(last))
 
 
@@ -181,7 +181,7 @@ def stream_metadata(
     """
     number = F.lit(pid).cast("bigint") if isinstance(pid, int) else _column(pid, "pid")
     parts = [number, _column(partition, "partition"), _column(offset, "offset")]
-    form = _convert.text(format, "format")
+    form = arguments.text(format, "format")
     return F.call_function("stream_metadata", *parts, *([] if form == "tagged" else [F.lit(form)]))
 
 
@@ -215,7 +215,7 @@ def source_partition(partition: ColumnOrName, destination_partitions: int) -> Co
     Raises:
         TypeError: `destination_partitions` isn't an int.
     """
-    count = int(_convert.count(destination_partitions, "destination_partitions"))
+    count = int(arguments.count(destination_partitions, "destination_partitions"))
     return F.call_function("source_partition", _column(partition, "partition"), F.lit(count))
 
 
@@ -238,4 +238,4 @@ def merge_stream_metadata(metadata: ColumnOrName) -> Column:
 
 
 def _column(value: ColumnOrName, argument: str) -> Column:
-    return value if isinstance(value, Column) else F.col(_convert.text(value, argument))
+    return value if isinstance(value, Column) else F.col(arguments.text(value, argument))

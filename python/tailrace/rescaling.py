@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tailrace import _calls, _convert
+from tailrace._bridge import arguments, calls
 
 if TYPE_CHECKING:
     import os
@@ -94,12 +94,12 @@ def rescale(
         TailraceError: `partitions` isn't 1 or more.
         TailraceSessionError: the session lacks the jar or the extension.
     """
-    _convert.session(spark)
-    number = _convert.count(partitions, "partitions")
-    options = _convert.dry_run(dry_run)
+    arguments.session(spark)
+    number = arguments.count(partitions, "partitions")
+    options = arguments.dry_run(dry_run)
     if to is not None:
-        options["to"] = _convert.path(to, "to")
-    told = json.loads(_calls.rescaled(spark, _convert.path(checkpoint, "checkpoint"), number, options))
+        options["to"] = arguments.path(to, "to")
+    told = json.loads(calls.rescaled(spark, arguments.path(checkpoint, "checkpoint"), number, options))
     return Rescaled(
         before=told["before"],
         after=told["after"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailrace import _calls, _convert
+from tailrace._bridge import arguments, calls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,22 +148,22 @@ def sync_join(
     Source:
         The operator is `io.tailrace.sync` in the jar. `jvm/docs/architecture.md` follows a row through it.
     """
-    _convert.frame(left, "left")
-    _convert.frame(right, "right")
-    lefts = _convert.Columns("tailrace.sync_join", left)
-    rights = _convert.Columns("tailrace.sync_join", right)
-    on_left, on_right = _convert.keys(on, lefts, rights)
+    arguments.frame(left, "left")
+    arguments.frame(right, "right")
+    lefts = arguments.Columns("tailrace.sync_join", left)
+    rights = arguments.Columns("tailrace.sync_join", right)
+    on_left, on_right = arguments.keys(on, lefts, rights)
     options = (
         lefts.named(left_time=left_time)
         | rights.named(right_time=right_time)
-        | _convert.durations(window=window, sync_delay=sync_delay)
-        | _convert.durations(**_convert.given(stall_after=stall_after, future_limit=future_limit))
-        | _convert.texts(on_stall=on_stall, on_future=on_future, on_duplicate=on_duplicate)
-        | _convert.texts(on_unmatched_right=on_unmatched_right, suffix=suffix, name=name)
-        | _convert.texts(**_convert.given(on_left_stall=on_left_stall))
-        | _convert.flags(exactly_one=exactly_one)
-        | _convert.counts(**_convert.given(max_pending=max_pending))
+        | arguments.durations(window=window, sync_delay=sync_delay)
+        | arguments.durations(**arguments.given(stall_after=stall_after, future_limit=future_limit))
+        | arguments.texts(on_stall=on_stall, on_future=on_future, on_duplicate=on_duplicate)
+        | arguments.texts(on_unmatched_right=on_unmatched_right, suffix=suffix, name=name)
+        | arguments.texts(**arguments.given(on_left_stall=on_left_stall))
+        | arguments.flags(exactly_one=exactly_one)
+        | arguments.counts(**arguments.given(max_pending=max_pending))
     )
     left_origin = lefts.names(() if left_partition is None else left_partition, "left_partition")
     right_origin = rights.names(() if right_partition is None else right_partition, "right_partition")
-    return _calls.plan("syncJoin", left, right, on_left, on_right, left_origin, right_origin, options)
+    return calls.plan("syncJoin", left, right, on_left, on_right, left_origin, right_origin, options)

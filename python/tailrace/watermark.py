@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 from pyspark.sql.types import ArrayType
 
-from tailrace import _calls, _convert
-from tailrace._literal_path import reader
+from tailrace._bridge import arguments, calls
+from tailrace._bridge.literal_path import reader
 from tailrace.errors import TailraceWatermarkError
 
 if TYPE_CHECKING:
@@ -120,15 +120,15 @@ def accurate_watermark(
         TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type.
     """
-    _convert.frame(frame, "frame")
-    named = _convert.texts(on_future=on_future, operator=operator, name=name)
-    at_server = _convert.at_server(server, app, token, logs)
-    limits = _convert.given(idle_after=idle_after, future_limit=future_limit)
+    arguments.frame(frame, "frame")
+    named = arguments.texts(on_future=on_future, operator=operator, name=name)
+    at_server = arguments.at_server(server, app, token, logs)
+    limits = arguments.given(idle_after=idle_after, future_limit=future_limit)
     options = _options(completeness, delay, limits) | named | at_server
     roster = None if hosts is None else _roster(hosts, frame.sparkSession)
-    columns = _convert.Columns("tailrace.accurate_watermark", frame)
+    columns = arguments.Columns("tailrace.accurate_watermark", frame)
     time, origin = columns.name(event_time, "event_time"), columns.name(host, "host")
-    return _calls.plan("accurateWatermark", frame, time, origin, roster, options)
+    return calls.plan("accurateWatermark", frame, time, origin, roster, options)
 
 
 def stamp_watermark(frame: DataFrame, *, into: str = "watermark", headers: bool = False) -> DataFrame:
@@ -156,9 +156,9 @@ def stamp_watermark(frame: DataFrame, *, into: str = "watermark", headers: bool 
         TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type.
     """
-    _convert.frame(frame, "frame")
-    _convert.kind(headers, bool, "headers")
-    stamped = _calls.plan("stampWatermark", frame, _convert.text(into, "into"))
+    arguments.frame(frame, "frame")
+    arguments.kind(headers, bool, "headers")
+    stamped = calls.plan("stampWatermark", frame, arguments.text(into, "into"))
     if not headers:
         return stamped
     header = F.array(F.struct(F.lit(into).alias("key"), F.col(into).alias("value")))
@@ -224,33 +224,33 @@ def stamped_watermark(
         TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type.
     """
-    _convert.frame(frame, "frame")
-    named = _convert.texts(on_future=on_future, operator=operator, name=name)
-    at_server = _convert.at_server(server, app, token, logs)
-    options = _options(completeness, delay, _convert.given(future_limit=future_limit)) | named | at_server
-    roster = None if partitions is None else _convert.names(partitions, "partitions")
-    columns = _convert.Columns("tailrace.stamped_watermark", frame)
+    arguments.frame(frame, "frame")
+    named = arguments.texts(on_future=on_future, operator=operator, name=name)
+    at_server = arguments.at_server(server, app, token, logs)
+    options = _options(completeness, delay, arguments.given(future_limit=future_limit)) | named | at_server
+    roster = None if partitions is None else arguments.names(partitions, "partitions")
+    columns = arguments.Columns("tailrace.stamped_watermark", frame)
     time, stamps = columns.name(event_time, "event_time"), columns.name(stamp, "stamp")
     origin = columns.names(partition, "partition")
     if stamps not in frame.columns or not isinstance(frame.schema[stamps].dataType, ArrayType):
-        return _calls.plan("stampedWatermark", frame, time, stamps, origin, roster, options)
+        return calls.plan("stampedWatermark", frame, time, stamps, origin, roster, options)
     last = F.expr(f"try_element_at(filter(`{stamps}`, h -> h.key = '{_HEADER}'), -1).value")
     # A column of the frame's that had this name would go with it.
     stamp = "stamp" + "_" * max(map(len, frame.columns))
     taken = frame.withColumn(stamp, last)
-    return _calls.plan("stampedWatermark", taken, time, stamp, origin, roster, options).drop(stamp)
+    return calls.plan("stampedWatermark", taken, time, stamp, origin, roster, options).drop(stamp)
 
 
 def _options(completeness: Share, delay: Duration, limits: dict[str, Duration]) -> dict[str, str]:
-    share = {"completeness": _convert.share(completeness, "completeness")}
-    return share | _convert.durations(delay=delay, **limits)
+    share = {"completeness": arguments.share(completeness, "completeness")}
+    return share | arguments.durations(delay=delay, **limits)
 
 
 def _roster(hosts: Hosts, session: SparkSession) -> list[str]:
     if isinstance(hosts, DataFrame):
         return _names(hosts)
     if not isinstance(hosts, str | os.PathLike):
-        return _convert.names(hosts, "hosts")
+        return arguments.names(hosts, "hosts")
     place = os.fspath(hosts)
     is_file = "/" in place or isinstance(hosts, os.PathLike)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailrace import _calls, _convert
+from tailrace._bridge import arguments, calls
 
 if TYPE_CHECKING:
     import os
@@ -92,18 +92,18 @@ def write_windows(
         TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type.
     """
-    _convert.frame(frame, "frame")
+    arguments.frame(frame, "frame")
     options = (
-        _convert.durations(window=window, offset=offset)
-        | _convert.texts(into=into, operator=operator)
-        | _convert.at_server(server, app, token)
-        | _convert.counts(missing=missing)
-        | _convert.sizes(**_convert.given(target_file_size=target_file_size))
+        arguments.durations(window=window, offset=offset)
+        | arguments.texts(into=into, operator=operator)
+        | arguments.at_server(server, app, token)
+        | arguments.counts(missing=missing)
+        | arguments.sizes(**arguments.given(target_file_size=target_file_size))
     )
-    named = None if upstreams is None else _convert.names(upstreams, "upstreams")
-    time = _convert.Columns("tailrace.write_windows", frame).name(event_time, "event_time")
-    folder = _convert.path(path, "path")
-    landed = _calls.plan("landedWindows", frame, folder, time, named, options)
+    named = None if upstreams is None else arguments.names(upstreams, "upstreams")
+    time = arguments.Columns("tailrace.write_windows", frame).name(event_time, "event_time")
+    folder = arguments.path(path, "path")
+    landed = calls.plan("landedWindows", frame, folder, time, named, options)
     return landed.writeStream.format("tailrace-windows").option("tailrace.windows", folder)
 
 
@@ -133,5 +133,5 @@ def window_report(spark: SparkSession, path: str | os.PathLike[str]) -> DataFram
         TailraceWatermarkError: there is no such folder.
         TailraceSessionError: the session lacks the jar or the extension.
     """
-    _convert.session(spark)
-    return _calls.plan("windowReport", spark, _convert.path(path, "path"))
+    arguments.session(spark)
+    return calls.plan("windowReport", spark, arguments.path(path, "path"))

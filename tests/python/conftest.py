@@ -23,8 +23,9 @@ from browsers import run_browser
 from connect_server import ConnectServer
 from jvm_suites import JvmSuites
 from parity import Recorder
-from tailrace import _jar, _jvm
-from tailrace._versions import series
+from tailrace._bridge import jvm
+from tailrace._installation import jar as _jar
+from tailrace._installation.versions import series
 from tailrace.testing import StreamTest
 from tailrace_pytest import SETTINGS
 from trees import Trees
@@ -177,7 +178,7 @@ def ledgers(tmp_path: Path) -> Iterator[Ledgers]:
 @pytest.fixture
 def no_jvm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Makes this process look as if no Spark ran in it; returns its own Spark configuration directory."""
-    monkeypatch.setattr(_jvm, "attached", lambda: False)
+    monkeypatch.setattr(jvm, "attached", lambda: False)
     for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE", "SPARK_API_MODE"):
         monkeypatch.delenv(name, raising=False)
     conf = tmp_path / "conf"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyspark
 
 from tailrace import jar_path
-from tailrace._session import server_settings
+from tailrace.session import server_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from tailrace._java import find_java
+from tailrace._installation.java import find_java
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pyspark
 
 from store_process import QUICK, StoreProcess
-from tailrace._ivy import resolve
+from tailrace._installation.ivy import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence

@@ -10,7 +10,7 @@ import pytest
 import tailrace
 from as_of_oracle import AsOfOracle, looked
 from streams import Row, Streams, at, join, next_rows
-from tailrace import waiting
+from tailrace.commands import waiting
 from tailrace.errors import TailraceJoinError, TailraceStateError
 from tailrace.testing import StreamTest
 

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 import tailrace
 from streams import Row, Streams
-from tailrace import _command_failures, _java_program, _local, cli, doctor
-from tailrace._command_failures import EXIT_CODES
-from tailrace._user_settings import launch_settings
+from tailrace._installation.user_settings import launch_settings
+from tailrace.commands import cli, doctor, failures, java_program, local_session
+from tailrace.commands.failures import EXIT_CODES
 from tailrace.demo import command as demo_command
 from tailrace.demo import watermark as demo_watermark
 from tailrace.server import logs
@@ -148,10 +148,10 @@ def run_here(
         return said[0]
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_local, "local_session", session)
+    monkeypatch.setattr(local_session, "local_session", session)
     monkeypatch.setattr(demo_watermark, "local_session", session)
-    monkeypatch.setattr("tailrace._java_program.subprocess.run", java)
-    monkeypatch.setattr(_java_program, "find_java", lambda _: SimpleNamespace(path="java"))
+    monkeypatch.setattr("tailrace.commands.java_program.subprocess.run", java)
+    monkeypatch.setattr(java_program, "find_java", lambda _: SimpleNamespace(path="java"))
     monkeypatch.setattr(doctor, "find_java", lambda _: SimpleNamespace(path="java", version="17"))
     monkeypatch.setattr(doctor, "_check_session", refused)
     monkeypatch.setattr("tailrace.demo.process.subprocess.Popen", refused)
@@ -295,10 +295,10 @@ def test_the_traceback_is_for_who_asks(
     def fails() -> int:
         raise ZeroDivisionError("by none\nbut zero")
 
-    assert _command_failures.exit_code(fails) == 1
+    assert failures.exit_code(fails) == 1
     assert capsys.readouterr().err == "tailrace: by none (TAILRACE_DEBUG=1 shows where.)\n"
     monkeypatch.setenv("TAILRACE_DEBUG", "1")
-    assert _command_failures.exit_code(fails) == 1
+    assert failures.exit_code(fails) == 1
     assert "Traceback (most recent call last)" in capsys.readouterr().err
 
 
@@ -306,7 +306,7 @@ def test_a_client_of_spark_connect_lacks_what_a_command_needs(capsys: pytest.Cap
     def fails() -> int:
         raise ModuleNotFoundError("No module named 'py4j'", name="py4j")
 
-    assert _command_failures.exit_code(fails) == 1
+    assert failures.exit_code(fails) == 1
     told = (
         "tailrace: The Python package py4j isn't installed, which this command needs: pip install pyspark.\n"
     )
@@ -317,7 +317,7 @@ def test_a_pipe_that_breaks_elsewhere_is_a_failure(capsys: pytest.CaptureFixture
     def fails() -> int:
         raise BrokenPipeError(32, "Broken pipe")
 
-    assert _command_failures.exit_code(fails) == 1
+    assert failures.exit_code(fails) == 1
     assert capsys.readouterr().err == "tailrace: Broken pipe.\n"
 
 
@@ -328,7 +328,7 @@ def test_what_fails_after_an_interrupt_is_the_interrupt(capsys: pytest.CaptureFi
         finally:
             raise OSError("no JVM any more")
 
-    assert _command_failures.exit_code(interrupted) == 130
+    assert failures.exit_code(interrupted) == 130
     assert capsys.readouterr().err == ""
 
 

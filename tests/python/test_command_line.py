@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tailrace import cli
+from tailrace.commands import cli
 
 
 def test_the_command_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:

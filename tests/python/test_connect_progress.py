@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from tailrace import _connect_progress
+from tailrace._bridge import connect_progress
 
 pytestmark = pytest.mark.usefixtures("installed")
 
@@ -52,7 +52,7 @@ class _Session:
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StreamingQueryProgress, "fromJson", StreamingQueryProgress.fromJson)
-    _connect_progress.install()
+    connect_progress.install()
 
 
 def progress(**observed: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -101,5 +101,5 @@ def test_a_progress_without_rows_is_read() -> None:
 
 def test_installed_twice_is_installed_once() -> None:
     read = vars(StreamingQueryProgress)["fromJson"].__func__
-    _connect_progress.install()
+    connect_progress.install()
     assert vars(StreamingQueryProgress)["fromJson"].__func__ is read

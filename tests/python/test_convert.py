@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tailrace
-from tailrace import _calls, _convert
+from tailrace._bridge import arguments as _convert
+from tailrace._bridge import calls
 from tailrace.kafka import _records
 
 # A caller without a type checker may pass these.
@@ -120,7 +121,7 @@ def test_one_name_alone_isnt_taken_for_its_letters(monkeypatch: pytest.MonkeyPat
         return MagicMock()
 
     monkeypatch.setattr(_convert, "frame", lambda *_: None)
-    monkeypatch.setattr(_calls, "plan", plan)
+    monkeypatch.setattr(calls, "plan", plan)
     frame: Any = SimpleNamespace(columns=[])
     tailrace.write_windows(frame, "/data", "ts", upstreams="source")
     assert given["landedWindows"][2] == ["source"]

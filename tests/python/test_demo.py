@@ -156,7 +156,7 @@ def test_a_batch_shows_its_rate_and_both_sizes_of_its_state() -> None:
 def test_a_missing_package_is_told_in_a_line_with_its_extra(package: str, run_python: RunPython) -> None:
     code = f"""import sys
 sys.modules[{package!r}] = None
-from tailrace.cli import main
+from tailrace.commands.cli import main
 sys.exit(main(["demo"]))"""
     done = run_python("-c", code)
     assert (done.returncode, done.stdout) == (1, "")

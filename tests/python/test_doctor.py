@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import tailrace
-from tailrace import doctor
+from tailrace.commands import doctor
 
 FakeProgram = Callable[[str, str], Path]
 MakeJar = Callable[..., Path]

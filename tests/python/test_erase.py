@@ -9,7 +9,7 @@ import pytest
 
 import tailrace
 from streams import Row, Streams, groups
-from tailrace import _local, cli
+from tailrace.commands import cli, local_session
 from tailrace.errors import TailraceStateError
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def test_rows_that_nobody_has_named(spark: SparkSession, tmp_path: Path) -> None
 def test_a_table_that_spark_refuses_is_told_in_a_line(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(_local, "local_session", lambda *_: nullcontext(spark))
+    monkeypatch.setattr(local_session, "local_session", lambda *_: nullcontext(spark))
     missing = str(tmp_path / "missing.parquet")
     assert cli.main(["state", "erase", str(tmp_path), "--subjects", missing]) == 1
     told = capsys.readouterr().err

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tailrace
-from tailrace import _failures, _versions
+from tailrace._bridge import failures
+from tailrace._installation import versions
 from tailrace._version import __version__
 from tailrace.errors import (
     TailraceError,
@@ -84,7 +85,7 @@ def test_every_condition_of_the_jar_has_a_class_of_its_own(repository: Path) -> 
 def test_the_text_is_one_line_without_the_jvm() -> None:
     refusal = "[TAILRACE_JOIN_KEYS_MISSING] The join has no key columns.\nName one."
     text = f"{refusal}\n\nJVM stacktrace:\nio.x\n\tat y"
-    assert _failures.said(text) == ("TAILRACE_JOIN_KEYS_MISSING", "The join has no key columns. Name one.")
+    assert failures.said(text) == ("TAILRACE_JOIN_KEYS_MISSING", "The join has no key columns. Name one.")
 
 
 def test_the_error_inside_a_failed_query_is_found() -> None:
@@ -93,12 +94,12 @@ def test_the_error_inside_a_failed_query_is_found() -> None:
         "io.tailrace.common.TailraceStateException: [TAILRACE_STATE_FILE_MISSING] The state file f is gone.\n"
         "Restore it.\n\tat io.tailrace.state.X(X.scala:1)\n\nDriver stacktrace:"
     )
-    assert _failures.said(text) == ("TAILRACE_STATE_FILE_MISSING", "The state file f is gone. Restore it.")
+    assert failures.said(text) == ("TAILRACE_STATE_FILE_MISSING", "The state file f is gone. Restore it.")
 
 
 def test_what_spark_says_of_the_query_is_no_part_of_the_error() -> None:
     text = "[STREAM_FAILED] Query terminated with exception: [TAILRACE_X] It is.\nDo y. SQLSTATE: XXKST"
-    told = _failures.said(
+    told = failures.said(
         f"{text}\n=== Streaming Query ===\nIdentifier: [id = 7]\nCurrent Committed Offsets: {{}}"
     )
     assert told == ("TAILRACE_X", "It is. Do y. SQLSTATE: XXKST")
@@ -107,7 +108,7 @@ def test_what_spark_says_of_the_query_is_no_part_of_the_error() -> None:
 def test_the_error_of_a_batch_job_is_told_once() -> None:
     text = "[TAILRACE_STATE_FILE_MISSING] The state file f is gone."
     twice = f"An error occurred.\n: {text}: io.tailrace.common.TailraceStateException: {text}\n\tat io.x"
-    assert _failures.said(twice) == ("TAILRACE_STATE_FILE_MISSING", "The state file f is gone.")
+    assert failures.said(twice) == ("TAILRACE_STATE_FILE_MISSING", "The state file f is gone.")
 
 
 def test_an_error_says_its_text_by_sparks_method_too(spark: SparkSession) -> None:
@@ -119,8 +120,8 @@ def test_an_error_says_its_text_by_sparks_method_too(spark: SparkSession) -> Non
 
 
 def test_an_error_of_sparks_own_is_none() -> None:
-    assert _failures.said("[TABLE_OR_VIEW_NOT_FOUND] x") is None
-    assert _failures.said("no condition at all") is None
+    assert failures.said("[TABLE_OR_VIEW_NOT_FOUND] x") is None
+    assert failures.said("no condition at all") is None
 
 
 def test_a_refusal_of_the_jvm_is_one_short_exception(spark: SparkSession) -> None:
@@ -145,12 +146,12 @@ FITTING = {
 
 
 def test_fitting_versions_pass() -> None:
-    _versions.check_versions(FITTING, "4.2.0")
+    versions.check_versions(FITTING, "4.2.0")
 
 
 def test_a_mismatch_with_a_server_has_a_cure_for_the_client() -> None:
     with pytest.raises(TailraceVersionError, match=r"install pyspark 4\.2 here, or ask for") as refusal:
-        _versions.check_versions(FITTING, "4.1.1", remote=True)
+        versions.check_versions(FITTING, "4.1.1", remote=True)
     assert "SPARK_HOME" not in str(refusal.value)
 
 
@@ -168,5 +169,5 @@ def test_a_mismatch_with_a_server_has_a_cure_for_the_client() -> None:
 )
 def test_a_mismatch_is_one_sentence(found: dict[str, str], pyspark: str, says: str) -> None:
     with pytest.raises(TailraceVersionError, match=r"^[^\n]*$") as refusal:
-        _versions.check_versions({**FITTING, **found}, pyspark)
+        versions.check_versions({**FITTING, **found}, pyspark)
     assert says in str(refusal.value)

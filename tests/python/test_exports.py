@@ -106,8 +106,12 @@ def test_only_two_files_touch_py4j() -> None:
     def code(file: Path) -> str:
         return re.sub(r'"""[\s\S]*?"""|#.*', "", file.read_text())
 
-    guilty = {file.name for file in package.rglob("*.py") if any(name in code(file) for name in private)}
-    assert guilty == {"__init__.py", "_command_failures.py", "_jvm.py", "_jvm_failures.py"}
+    guilty = {
+        file.relative_to(package).as_posix()
+        for file in package.rglob("*.py")
+        if any(name in code(file) for name in private)
+    }
+    assert guilty == {"__init__.py", "commands/failures.py", "_bridge/jvm.py", "_bridge/jvm_failures.py"}
 
 
 _EXTRAS = (
@@ -119,7 +123,8 @@ _EXTRAS = (
 def test_importing_tailrace_loads_nothing_of_an_extra(run_python: RunPython) -> None:
     done = run_python(
         "-c",
-        f"import sys, tailrace, tailrace.cli\nprint([name for name in {_EXTRAS} if name in sys.modules])",
+        "import sys, tailrace, tailrace.commands.cli\n"
+        f"print([name for name in {_EXTRAS} if name in sys.modules])",
     )
     assert done.stdout == "[]\n", done.stderr
 
@@ -127,7 +132,8 @@ def test_importing_tailrace_loads_nothing_of_an_extra(run_python: RunPython) -> 
 def test_the_package_works_without_its_extras(run_python: RunPython) -> None:
     code = f"""import sys
 sys.modules.update(dict.fromkeys({_EXTRAS}))
-import tailrace.doctor, tailrace.inspection, tailrace.kafka, tailrace.testing, tailrace.waiting
+import tailrace.commands.doctor, tailrace.commands.inspection, tailrace.commands.waiting
+import tailrace.kafka, tailrace.testing
 import tailrace.demo.watermark, tailrace.server.overview, tailrace.server.tokens"""
     done = run_python("-c", code)
     assert done.returncode == 0, done.stderr

@@ -16,8 +16,8 @@ import pyspark
 import pytest
 
 import pages
-from tailrace._ivy import resolve
-from tailrace._versions import series
+from tailrace._installation.ivy import resolve
+from tailrace._installation.versions import series
 from watermark_servers import SECOND, T, report, running, sink, source
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streams import Row, Streams
-from tailrace import _java_program, inspection
+from tailrace.commands import inspection, java_program
 from tailrace.errors import TailraceError, TailraceSessionError, TailraceStateError
 from tailrace.testing import StreamTest
 
@@ -125,10 +125,10 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_a_program_that_fails_says_so_in_its_own_words() -> None:
     with pytest.raises(TailraceStateError, match="NumberFormatException") as refusal:
-        _java_program.run(PROGRAM, ["somewhere", "not a number"], {})
+        java_program.run(PROGRAM, ["somewhere", "not a number"], {})
     assert refusal.value.condition == "TAILRACE_STATE_UNREADABLE"
     with pytest.raises(TailraceError, match="Could not find or load main class") as failure:
-        _java_program.run("io.tailrace.NoSuchProgram", [], {})
+        java_program.run("io.tailrace.NoSuchProgram", [], {})
     assert "exit code 1" in str(failure.value)
 
 
@@ -145,8 +145,8 @@ def test_settings_win_over_the_file(
 
 
 def test_the_class_path_is_a_drivers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_java_program, "spark_home", lambda: Path("/spark"))
-    monkeypatch.setattr(_java_program, "jar_path", lambda: Path("/tailrace.jar"))
+    monkeypatch.setattr(java_program, "spark_home", lambda: Path("/spark"))
+    monkeypatch.setattr(java_program, "jar_path", lambda: Path("/tailrace.jar"))
     properties = {"spark.jars": "file:/a%20b.jar, /c.jar", "spark.driver.extraClassPath": "/first"}
     environ = {"HADOOP_CONF_DIR": "/hadoop", "SPARK_DIST_CLASSPATH": "/dist/*"}
     entries = [
@@ -159,8 +159,8 @@ def test_the_class_path_is_a_drivers(monkeypatch: pytest.MonkeyPatch) -> None:
         "/hadoop",
         "/dist/*",
     ]
-    assert _java_program._class_path(environ, properties) == os.pathsep.join(entries)
-    assert _java_program._class_path({"SPARK_CONF_DIR": "/own"}, {}).startswith(
+    assert java_program._class_path(environ, properties) == os.pathsep.join(entries)
+    assert java_program._class_path({"SPARK_CONF_DIR": "/own"}, {}).startswith(
         f"/own{os.pathsep}/tailrace.jar"
     )
 

@@ -13,7 +13,9 @@ import pyspark
 import pytest
 
 import tailrace
-from tailrace import TailraceSessionError, TailraceVersionError, _jar_patch, cli
+from tailrace import TailraceSessionError, TailraceVersionError
+from tailrace._installation import jar_patch
+from tailrace.commands import cli
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +28,7 @@ def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An installation with jars for two minor versions, and what else may lie there."""
     for name in (f"spark4.9_2.13-{VERSION}", f"spark4.10_2.13-{VERSION}", "spark4.3_2.13-0.0.1", VERSION):
         (tmp_path / f"tailrace-{name}.jar").touch()
-    monkeypatch.setattr("tailrace._jar._FOLDER", tmp_path)
+    monkeypatch.setattr("tailrace._installation.jar._FOLDER", tmp_path)
     monkeypatch.setattr(pyspark, "__version__", "4.10.2")
     return tmp_path
 
@@ -58,7 +60,7 @@ def test_a_spark_without_a_jar_is_refused_with_what_there_is(monkeypatch: pytest
 
 
 def test_no_jar_at_all(jars: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tailrace._jar._FOLDER", jars / "none")
+    monkeypatch.setattr("tailrace._installation.jar._FOLDER", jars / "none")
     with pytest.raises(TailraceSessionError, match="has no jar"):
         tailrace.jar_path("4.3")
 
@@ -95,8 +97,8 @@ def patched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             jar.writestr("Common.class", "the same")
     base = folder / f"tailrace-spark4.1_2.13-{VERSION}.jar"
     shutil.copy(tmp_path / "4.1.jar", base)
-    _jar_patch.write(base, tmp_path / "4.3.jar", folder / f"tailrace-spark4.3_2.13-{VERSION}.patch")
-    monkeypatch.setattr("tailrace._jar._FOLDER", folder)
+    jar_patch.write(base, tmp_path / "4.3.jar", folder / f"tailrace-spark4.3_2.13-{VERSION}.patch")
+    monkeypatch.setattr("tailrace._installation.jar._FOLDER", folder)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(sys, "platform", "linux")
     return folder
@@ -126,8 +128,8 @@ def test_pip_knows_the_jars_that_were_made(
     record = info / "RECORD"
     record.write_text(f"{info.name}/METADATA,,\n{info.name}/RECORD,,\n")
     (info / "METADATA").write_text(f"Name: tailrace\nVersion: {VERSION}\n")
-    monkeypatch.setattr("tailrace._jar._FOLDER", folder)
-    monkeypatch.setattr("tailrace._jar.distribution", lambda _: PathDistribution(info))
+    monkeypatch.setattr("tailrace._installation.jar._FOLDER", folder)
+    monkeypatch.setattr("tailrace._installation.jar.distribution", lambda _: PathDistribution(info))
     made = tailrace.jar_path("4.3")
     assert tailrace.jar_path("4.3") == made
     line = f"{made.relative_to(site).as_posix()},,"
@@ -137,7 +139,7 @@ def test_pip_knows_the_jars_that_were_made(
 def test_a_jar_whose_path_a_shell_would_split(
     patched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("tailrace._jar._FOLDER", patched.rename(tmp_path / "with a blank"))
+    monkeypatch.setattr("tailrace._installation.jar._FOLDER", patched.rename(tmp_path / "with a blank"))
     assert cli.main(["connect-conf", "--spark", "4.1"]) == 1
     told = capsys.readouterr()
     assert told.out == ""
@@ -160,7 +162,7 @@ def test_a_jar_is_made_once_and_again_for_another_installation(patched: Path) ->
     with pytest.raises(TailraceSessionError, match="is of another jar than"):
         tailrace.jar_path("4.3")
     shutil.copy(base, first)
-    _jar_patch.write(base, first, patched / f"tailrace-spark4.3_2.13-{VERSION}.patch")
+    jar_patch.write(base, first, patched / f"tailrace-spark4.3_2.13-{VERSION}.patch")
     again = tailrace.jar_path("4.3")
     assert again != first
     with zipfile.ZipFile(again) as jar:
@@ -198,8 +200,8 @@ def test_the_manifest_is_in_front_though_it_is_the_same(tmp_path: Path) -> None:
         with zipfile.ZipFile(tmp_path / name, "w") as jar:
             jar.writestr("META-INF/MANIFEST.MF", "the same")
             jar.writestr("Bridge.class", bridge)
-    _jar_patch.write(tmp_path / "base", tmp_path / "jar", tmp_path / "patch")
-    made = _jar_patch.apply(tmp_path / "base", tmp_path / "patch", "made.jar", [tmp_path])
+    jar_patch.write(tmp_path / "base", tmp_path / "jar", tmp_path / "patch")
+    made = jar_patch.apply(tmp_path / "base", tmp_path / "patch", "made.jar", [tmp_path])
     with zipfile.ZipFile(made) as jar:
         assert jar.namelist() == ["META-INF/MANIFEST.MF", "Bridge.class"]
         assert jar.read("Bridge.class") == b"new"

@@ -12,7 +12,7 @@ from pyspark.sql.functions import col, expr, lit, rand, timestamp_seconds
 
 import tailrace
 from streams import Row, Streams, groups, join
-from tailrace import _convert
+from tailrace._bridge import arguments
 from tailrace.errors import TailraceJoinError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def test_a_checkpoint_is_bound_to_the_keys(streams: Streams) -> None:
 def test_dates_and_times_from_the_year_1_on(spark: SparkSession, key: dt.date) -> None:
     kind = "timestamp" if isinstance(key, dt.datetime) else "date"
     text = key.astimezone(dt.UTC).isoformat() if isinstance(key, dt.datetime) else key.isoformat()
-    ((literal,),) = _convert.values([key], "hot")
+    ((literal,),) = arguments.values([key], "hot")
     of_sql = expr(f"CAST('{text}' AS {kind})")
     row = spark.range(1).select((literal == of_sql).alias("same")).head()
     assert row is not None

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pyspark
 import pytest
 
-from tailrace._versions import series
+from tailrace._installation.versions import series
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tailrace._kafka_process import KafkaProcess, Record
 from tailrace.kafka import KafkaBroker
+from tailrace.kafka.process import KafkaProcess, Record
 from waiting import wait_for
 
 # The child keeps the parent's end of the broker's input open: the end of that alone ends no broker.

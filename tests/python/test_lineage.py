@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tailrace._ivy import resolve
+from tailrace._installation.ivy import resolve
 
 _VERSION = "1.37.0"
 _PROGRAM = """

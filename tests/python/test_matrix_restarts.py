@@ -18,7 +18,7 @@ from matrix.entries import AT_SERVER
 from matrix.restarts import RESTARTS, Restart
 from matrix.rows import Rows
 from matrix.runs import Baselines, Output, Run
-from tailrace import _calls
+from tailrace._bridge import calls
 from watermark_servers import running
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _resume(run: Run) -> str | None:
     try:
         run.start()
         run.rest()
-    except _calls.spark_errors(run.spark) as error:
+    except calls.spark_errors(run.spark) as error:
         condition = condition_of(error)
         if condition is None:
             raise

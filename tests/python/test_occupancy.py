@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from tailrace._occupancy import Bytes, Cell, Clock, Held, Shape, held
+from tailrace._estimates.occupancy import Bytes, Cell, Clock, Held, Shape, held
 
 SECOND = 1_000_000
 SIZES = {"left": Bytes(100.0, 30.0), "right": Bytes(10.0, 3.0)}

@@ -8,7 +8,8 @@ import pytest
 
 import tailrace
 from streams import Row, Streams, groups, join
-from tailrace import cli, watermark
+from tailrace import watermark
+from tailrace.commands import cli
 from tailrace.demo import query as demo_query
 from tailrace.errors import TailraceError
 from tailrace.testing import StreamTest, assert_stream_equals_batch

@@ -14,7 +14,7 @@ import pytest
 
 import local_spark
 import pages
-from tailrace import cli
+from tailrace.commands import cli
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,7 +20,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import tailrace
 from modes import CONNECT
-from tailrace import TailraceError, TailraceJoinError, TailraceRecursionError, _jvm_failures
+from tailrace import TailraceError, TailraceJoinError, TailraceRecursionError
+from tailrace._bridge import jvm_failures
 from trees import Trees
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def test_a_query_that_goes_on_has_no_exception(spark: SparkSession) -> None:
 
 def test_installed_twice_is_installed_once() -> None:
     convert, exception = captured.convert_exception, StreamingQuery.exception
-    _jvm_failures.install()
+    jvm_failures.install()
     assert captured.convert_exception is convert
     assert StreamingQuery.exception is exception
 

@@ -9,8 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tailrace
-from tailrace import TailraceSessionError, _rocksdb_memory
-from tailrace._session import EXTENSION, RELATIONS
+from tailrace import TailraceSessionError
+from tailrace._installation import rocksdb_memory
+from tailrace.session import EXTENSION, RELATIONS
 
 PROVIDER_KEY = "spark.sql.streaming.stateStore.providerClass"
 FILE_MANAGER_KEY = "spark.sql.streaming.checkpointFileManagerClass"
@@ -33,8 +34,8 @@ class TestBuilder:
             "spark.jars": str(jar),
             "spark.sql.extensions": EXTENSION,
             FILE_MANAGER_KEY: "io.tailrace.checkpoint.TailraceFileManager",
-            _rocksdb_memory.BOUNDED: "true",
-            _rocksdb_memory.MOST_MB: "128",
+            rocksdb_memory.BOUNDED: "true",
+            rocksdb_memory.MOST_MB: "128",
         }
 
     @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ class TestBuilder:
             ({"spark.executor.memoryOverhead": "1g", "spark.tailrace.state.blockCacheBytes": "512m"}, "256"),
             ({"spark.executor.memoryOverhead": "100m"}, "64"),
             ({"spark.executor.memory": "lots"}, "128"),
-            ({_rocksdb_memory.MOST_MB: "700"}, "700"),
+            ({rocksdb_memory.MOST_MB: "700"}, "700"),
             ({"spark.master": "local[4]"}, None),
         ],
     )
@@ -56,13 +57,13 @@ class TestBuilder:
     ) -> None:
         make_jar()
         found = options(tailrace.configure(SparkSession.builder.config(map={**given})))
-        assert found.get(_rocksdb_memory.MOST_MB) == most
-        assert found[_rocksdb_memory.BOUNDED] == "true"
+        assert found.get(rocksdb_memory.MOST_MB) == most
+        assert found[rocksdb_memory.BOUNDED] == "true"
 
     def test_a_user_may_leave_sparks_rocksdb_without_a_bound(self, make_jar: MakeJar) -> None:
         make_jar()
-        builder = SparkSession.builder.config(_rocksdb_memory.BOUNDED, "false")
-        assert options(tailrace.configure(builder))[_rocksdb_memory.BOUNDED] == "false"
+        builder = SparkSession.builder.config(rocksdb_memory.BOUNDED, "false")
+        assert options(tailrace.configure(builder))[rocksdb_memory.BOUNDED] == "false"
 
     def test_a_file_manager_of_the_users_stays(self, make_jar: MakeJar) -> None:
         make_jar()
@@ -146,7 +147,7 @@ class TestBuilder:
         assert found["spark.connect.extensions.relation.classes"] == RELATIONS
 
     def test_sources_without_a_jar_say_so(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        monkeypatch.setattr("tailrace._jar._FOLDER", tmp_path)
+        monkeypatch.setattr("tailrace._installation.jar._FOLDER", tmp_path)
         with pytest.raises(TailraceSessionError, match="has no jar"):
             tailrace.configure(SparkSession.builder)
 

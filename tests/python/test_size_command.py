@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tailrace import cli
+from tailrace.commands import cli
 from tailrace.sizing import Load, Prices, constants, size
 
 if TYPE_CHECKING:

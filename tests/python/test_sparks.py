@@ -17,7 +17,7 @@ from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
 import tailrace
-from tailrace import _jar
+from tailrace._installation import jar as _jar
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -182,7 +182,7 @@ def test_a_wheel_for_several_gives_the_jar_of_each(
     (wheel,) = WheelBuilder(str(tree)).build(directory=str(tmp_path / "dist"), versions=["standard"])
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "installed")
-    monkeypatch.setattr("tailrace._jar._FOLDER", tmp_path / "installed" / "tailrace" / "jars")
+    monkeypatch.setattr("tailrace._installation.jar._FOLDER", tmp_path / "installed" / "tailrace" / "jars")
     for minor in _jar.jars():
         with (
             zipfile.ZipFile(tailrace.jar_path(minor)) as jar,

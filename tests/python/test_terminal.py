@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tailrace import _task_bar, _terminal, cli
+from tailrace.commands import cli, task_bar, terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SIZE = ["size", "--left", "20k", "--right", "10k", "--row-bytes", "500", "--after", "30 min"]
-TABLE = _terminal.Table(("host", "rows"), [("web-1", "7"), ("[red]web-2", "1,200")], frozenset({1}), indent=2)
+TABLE = terminal.Table(("host", "rows"), [("web-1", "7"), ("[red]web-2", "1,200")], frozenset({1}), indent=2)
 PLAIN = """\
 first
   host         rows
@@ -33,7 +33,7 @@ longer
 
 
 def _show() -> None:
-    _terminal.show_parts(["first", TABLE, _terminal.Pairs([("name", "text"), ("longer", "")], 7)])
+    terminal.show_parts(["first", TABLE, terminal.Pairs([("name", "text"), ("longer", "")], 7)])
 
 
 def _on_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +52,7 @@ def _seen(capsys: pytest.CaptureFixture[str]) -> str:
 def check_plain(capsys: pytest.CaptureFixture[str]) -> None:
     """What is shown is the plain text, and there is no bar."""
     _show()
-    with _terminal.bar("joining") as reached:
+    with terminal.bar("joining") as reached:
         reached(1, 2)
     assert capsys.readouterr().out == PLAIN
 
@@ -65,7 +65,7 @@ def test_a_terminal_without_rich_gets_the_same(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _on_terminal(monkeypatch)
-    monkeypatch.setattr(_terminal, "find_spec", lambda _name: None)
+    monkeypatch.setattr(terminal, "find_spec", lambda _name: None)
     check_plain(capsys)
 
 
@@ -84,7 +84,7 @@ def test_a_terminal_with_rich_gets_a_bar_below_what_is_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _on_terminal(monkeypatch)
-    with _terminal.bar("joining") as reached:
+    with terminal.bar("joining") as reached:
         print("batch 7")
         reached(1, 2)
     seen = _seen(capsys)
@@ -98,7 +98,7 @@ def test_a_table_wider_than_the_terminal_is_plain(
     _on_terminal(monkeypatch)
     monkeypatch.setenv("COLUMNS", "40")
     names = ("an-operator-with-a-name-of-many-letters", "another-of-many-letters")
-    _terminal.show_parts([_terminal.Table(("one", "other"), [names])])
+    terminal.show_parts([terminal.Table(("one", "other"), [names])])
     assert "  ".join(names) in _seen(capsys).splitlines()
 
 
@@ -150,12 +150,12 @@ def test_the_tasks_of_a_job_move_the_bar(spark: SparkSession, monkeypatch: pytes
     told: list[tuple[int, int]] = []
 
     @contextmanager
-    def bar(what: str) -> Iterator[_terminal.Reached]:
+    def bar(what: str) -> Iterator[terminal.Reached]:
         assert what == "rescaling"
         yield lambda done, all_: told.append((done, all_))
 
-    monkeypatch.setattr(_terminal, "bar", bar)
-    with _task_bar.task_bar(spark, "rescaling"):
+    monkeypatch.setattr(terminal, "bar", bar)
+    with task_bar.task_bar(spark, "rescaling"):
         spark.sparkContext.parallelize(range(6), 6).foreach(lambda _: time.sleep(0.4))
     assert {all_ for _, all_ in told} == {6}
     assert len({done for done, _ in told}) > 1
@@ -167,8 +167,8 @@ def test_the_tasks_of_a_job_move_the_bar(spark: SparkSession, monkeypatch: pytes
 def test_where_there_is_no_bar_lines_on_the_standard_error_say_it(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(_task_bar, "_LINES", 0.5)
-    with _task_bar.task_bar(spark, "erasing"):
+    monkeypatch.setattr(task_bar, "_LINES", 0.5)
+    with task_bar.task_bar(spark, "erasing"):
         spark.sparkContext.parallelize(range(6), 6).foreach(lambda _: time.sleep(0.4))
     told = capsys.readouterr()
     assert told.out == ""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from server_connections import certificate_for_localhost
-from tailrace.cli import main
+from tailrace.commands.cli import main
 from tailrace.errors import TailraceServerError
 from tailrace.server.opening import STORE_VARIABLE
 from tailrace.server.run import Options, parse_address, serve
@@ -190,7 +190,7 @@ def test_a_missing_package_is_an_error_that_names_the_packages(
 ) -> None:
     code = f"""import sys
 sys.modules[{package!r}] = None
-from tailrace.cli import main
+from tailrace.commands.cli import main
 sys.exit(main(["watermark-server", "--listen", "127.0.0.1:0", "--store", "postgresql://127.0.0.1:1/w"]))"""
     done = run_python("-c", code)
     assert done.returncode == 1

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from server_connections import DECIDE, READ, SEND, certificate_for_localhost, is_closed, opened, served
-from tailrace.cli import main
+from tailrace.commands.cli import main
 from tailrace.server import connections, guard
 from tailrace.server.tokens import Tokens
 from watermark_servers import JSON, ServerProcess, T, report, running, source

@@ -13,7 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import pages
-from tailrace.cli import main
+from tailrace.commands.cli import main
 from tailrace.server import ledger, store
 from tailrace.server.run import build
 from watermark_servers import T, missing, postgres_binaries, report, run_postgres, running, source

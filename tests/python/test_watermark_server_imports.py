@@ -98,7 +98,7 @@ def test_only_errors_tables_and_the_version_of_the_package_are_used() -> None:
     used = {n for names in _IMPORTS.values() for n in names if n.split(".")[0] == "tailrace"}
     assert {n for n in used if not n.startswith("tailrace.server")} == {
         "tailrace.errors",
-        "tailrace._extras",
-        "tailrace._terminal",
+        "tailrace._installation.extras",
+        "tailrace.commands.terminal",
         "tailrace._version",
     }

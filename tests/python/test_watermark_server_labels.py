@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 import watermark_format_4
-from tailrace.cli import main
+from tailrace.commands.cli import main
 from tailrace.server.page import rendered
 from tailrace.server.protocol import MAX_LABEL, Report
 from tailrace.server.sections import shown

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from browsers import texts
 from proxies import proxied
-from tailrace.cli import main
+from tailrace.commands.cli import main
 from tailrace.errors import TailraceServerError
 from tailrace.server.prefix import parse_prefix
 from tailrace.server.run import Options, build

@@ -5,7 +5,7 @@ from __future__ import annotations
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
 
-from tailrace.cli import main
+from tailrace.commands.cli import main
 from tailrace.server.api import known_app
 from tailrace.server.choice import Choice
 from tailrace.server.hostpages import Asked, host_page

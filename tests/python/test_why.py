@@ -12,7 +12,7 @@ import pytest
 
 import tailrace
 from streams import Row, Streams, at
-from tailrace import waiting
+from tailrace.commands import waiting
 from tailrace.errors import TailraceError, TailraceStateError
 from tailrace.testing import StreamTest
 

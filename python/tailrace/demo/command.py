@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from tailrace._argument_types import heap, positive
-from tailrace._extras import install
+from tailrace._installation.extras import install
+from tailrace.commands.argument_types import heap, positive
 from tailrace.errors import TailraceError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tailrace import _terminal
+from tailrace.commands import terminal
 from tailrace.demo import criteo_agreement, criteo_layout, criteo_query, criteo_sample, query
 
 
@@ -42,7 +42,7 @@ def run_criteo(file: Path | None, slices: int = 10, driver_memory: str = "2g") -
             seconds = time.perf_counter() - start
     verdict = criteo_agreement.compare(told, joined)
     rows = _summary(told, verdict, seconds)
-    _terminal.show_parts(["", _terminal.Pairs(rows, max(len(name) for name, _ in rows) + 2)])
+    terminal.show_parts(["", terminal.Pairs(rows, max(len(name) for name, _ in rows) + 2)])
     return verdict.right
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.functions import expr
 
 import tailrace
-from tailrace import _local
-from tailrace._literal_path import streamed
+from tailrace._bridge.literal_path import streamed
+from tailrace.commands import local_session as sessions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +63,7 @@ def local_session(driver_memory: str, directory: Path | None = None) -> Abstract
         # For Spark's own join: the store that holds more than a heap does.
         "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
     }
-    return _local.local_session("tailrace demo", driver_memory, settings, directory)
+    return sessions.local_session("tailrace demo", driver_memory, settings, directory)
 
 
 def run(spark: SparkSession, directory: Path, engine: Engine) -> Iterator[dict[str, Any]]:

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tailrace import _terminal
+from tailrace.commands import terminal
 from tailrace.demo import chart, comparison, data, example, oracle, query
 from tailrace.demo.process import QueryProcess
 from tailrace.demo.progress import HEADER, Batch, MicroBatch, read_batch, read_micro_batch
@@ -58,7 +58,7 @@ def run_demo(
         sparks = _compare(directory, driver_memory, arriving) if compare else None
     made = (len(workload.impressions), len(workload.engagements))
     summary = Summary(*made, batches, verdict, result.totals, one, kill_after, sparks)
-    _terminal.show_parts(["", summary.pairs(), ""])
+    terminal.show_parts(["", summary.pairs(), ""])
     png = chart.draw(batches)
     _write(out, {"demo.png": png, "demo.html": summary.page(png).encode()})
     return verdict.equal
@@ -87,7 +87,7 @@ def _join(directory: Path, memory: str, kill_after: int | None, rows: int) -> tu
     """
     batches: list[Batch] = []
     _say(HEADER)
-    with _terminal.bar("joining") as reached:
+    with terminal.bar("joining") as reached:
         while True:
             with QueryProcess(directory, memory, query.Engine.TAILRACE) as process:
                 for progress in process.progress():
@@ -104,7 +104,7 @@ def _join(directory: Path, memory: str, kill_after: int | None, rows: int) -> tu
 def _compare(directory: Path, memory: str, rows: int) -> SparksJoin:
     _say("The same by Spark's own join ...")
     with (
-        _terminal.bar("joining by Spark") as reached,
+        terminal.bar("joining by Spark") as reached,
         QueryProcess(directory, memory, query.Engine.SPARK) as process,
     ):
         batches: list[MicroBatch] = []

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from tailrace._terminal import Pairs
 from tailrace._version import __version__
+from tailrace.commands.terminal import Pairs
 from tailrace.demo.comparison import median_rate
 
 if TYPE_CHECKING:

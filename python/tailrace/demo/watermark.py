@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import tailrace
-from tailrace import _terminal
-from tailrace._literal_path import streamed
+from tailrace._bridge.literal_path import streamed
+from tailrace.commands import terminal
 from tailrace.demo.query import local_session
 from tailrace.demo.told_windows import tell_windows
 from tailrace.errors import TailraceServerError
@@ -62,7 +62,7 @@ def run_watermark_demo(driver_memory: str = "2g", *, stay: bool) -> bool:
         if stay:
             webbrowser.open(url)
         with local_session(driver_memory) as spark:
-            with _terminal.bar("running two queries"):
+            with terminal.bar("running two queries"):
                 queries = [_Windows(spark, Path(scratch), share, url) for share in _SHARES]
                 _log(Path(scratch), "web-1", 0, 42)
                 _log(Path(scratch), "web-2", 0, 6)

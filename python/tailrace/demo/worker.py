@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TextIO
 from urllib.parse import unquote, urlparse
 
-from tailrace._literal_path import reader
+from tailrace._bridge.literal_path import reader
 from tailrace.demo import query
 from tailrace.errors import TailraceError
 

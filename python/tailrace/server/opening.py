@@ -9,7 +9,7 @@ import uuid
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, unquote_plus, urlsplit
 
-from tailrace._extras import install
+from tailrace._installation.extras import install
 from tailrace.errors import TailraceServerError
 from tailrace.server.database import DatabaseError
 from tailrace.server.schema import FORMAT, OLDEST, TABLES, migrate

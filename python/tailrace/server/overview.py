@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from tailrace._terminal import Table, show_parts
+from tailrace.commands.terminal import Table, show_parts
 from tailrace.server.failover import Servers
 from tailrace.server.reporters import shown_holders, shown_query, shown_reads, shown_standing
 from tailrace.server.times import shown_lag, shown_time

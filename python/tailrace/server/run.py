@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tailrace._extras import install
+from tailrace._installation.extras import install
 from tailrace.errors import TailraceServerError
 from tailrace.server.guard import Guard, is_loopback
 from tailrace.server.logs import AccessLog

@@ -214,7 +214,7 @@ def run(parsed: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
         parsed: the arguments.
         parser: which tells what is wrong with them.
     """
-    from tailrace import _terminal
+    from tailrace.commands import terminal
     from tailrace.sizing.report import as_json, as_pairs
     from tailrace.sizing.sized import size
 
@@ -226,5 +226,5 @@ def run(parsed: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     if parsed.json:
         print(as_json(sized))
     else:
-        _terminal.show_parts([as_pairs(sized, asked)])
+        terminal.show_parts([as_pairs(sized, asked)])
     return 0

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from tailrace._terminal import Pairs
+from tailrace.commands.terminal import Pairs
 from tailrace.sizing import constants
 from tailrace.sizing.quantities import show_bytes, show_count, show_seconds
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from tailrace import _calls
+from tailrace._bridge import calls
 from tailrace.testing.comparison import check_same
 from tailrace.testing.kills import KilledProcesses
 from tailrace.testing.trial import Pieces, Trial
@@ -122,14 +122,14 @@ _NEVER = 2**31 - 1
 @contextmanager
 def _faults(spark: SparkSession, pieces: Pieces) -> Generator[Callable[[Path, int], list[str]]]:
     """Runs in this process, in which a step and all later ones fail."""
-    faults = _calls.checkpoint_faults(spark)
+    faults = calls.checkpoint_faults(spark)
 
     def end() -> list[str]:
-        return list(_calls.invoke(faults, "end"))
+        return list(calls.invoke(faults, "end"))
 
     def run(root: Path, step: int) -> list[str]:
         root.mkdir()
-        _calls.invoke(faults, "begin", step)
+        calls.invoke(faults, "begin", step)
         return Trial(spark, pieces, root).run(end) or end()
 
     before = spark.conf.get(_MANAGER, None)

@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import tailrace
-from tailrace import _calls
+from tailrace._bridge import calls
 from tailrace.testing.trial import Trial, appear
 
 
@@ -31,13 +31,13 @@ def main() -> None:
         return
     order = json.loads(line)
     told = Path(order["told"])
-    faults = _calls.checkpoint_faults(spark)
+    faults = calls.checkpoint_faults(spark)
     if order["step"] is not None:
-        _calls.invoke(faults, "beginToStand", order["step"], str(told / "reached"))
+        calls.invoke(faults, "beginToStand", order["step"], str(told / "reached"))
     # What a test has written for itself a moment ago.
     pieces = pickle.loads((directory / "pieces").read_bytes())  # noqa: S301
     Trial(spark, pieces, Path(order["root"])).run_from(told / "fed")
-    appear(told / "ended", "\n".join(_calls.invoke(faults, "end")))
+    appear(told / "ended", "\n".join(calls.invoke(faults, "end")))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from pyspark import cloudpickle
 
-from tailrace import _calls
+from tailrace._bridge import calls
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,7 +68,7 @@ class KilledProcesses:
         self._log = directory / "processes.log"
         self._upcoming: subprocess.Popen[bytes] | None = None
         (directory / "pieces").write_bytes(_sent(pieces, type(spark)))
-        known = _calls.settings(spark).items()
+        known = calls.settings(spark).items()
         kept = {name: value for name, value in known if not name.startswith(_OF_A_RUN)}
         whole = kept | {"spark.ui.enabled": "false"} | dict(settings)
         (directory / "settings.json").write_text(json.dumps(whole))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql.functions import col, lit
 
-from tailrace import _calls
+from tailrace._bridge import calls
 from tailrace.testing.clock import Time, at, check_order, from_millis, millis
 from tailrace.testing.rows import as_dicts, as_tuples
 
@@ -40,7 +40,7 @@ class StreamQuery:
         self._seen = -1
         # Of a test that is over: whether it ended without an error.
         self._ended_well: bool | None = None
-        self._query = _calls.invoke(streams, "query", frame, str(checkpoint), mode)
+        self._query = calls.invoke(streams, "query", frame, str(checkpoint), mode)
 
     def run(self) -> None:
         """Takes what was added to the sources as one micro-batch, and waits until nothing is left to do.
@@ -50,7 +50,7 @@ class StreamQuery:
             RuntimeError: it is stopped.
         """
         self._check_runs()
-        _calls.invoke(self._query, "run")
+        calls.invoke(self._query, "run")
 
     def advance(self, to: Time) -> None:
         """Runs, then moves the clock to a time, and event time with it, and runs again.
@@ -67,19 +67,19 @@ class StreamQuery:
             RuntimeError: the query is stopped.
         """
         self._check_runs()
-        check_order(from_millis(_calls.invoke(self._streams, "clockMs")), at(to))
-        _calls.invoke(self._query, "advance", millis(at(to)))
+        check_order(from_millis(calls.invoke(self._streams, "clockMs")), at(to))
+        calls.invoke(self._query, "advance", millis(at(to)))
 
     @property
     def is_running(self) -> bool:
         """Whether it hasn't ended: it wasn't stopped, and hasn't failed."""
-        return self._ended_well is None and bool(_calls.invoke(self._query, "isRunning"))
+        return self._ended_well is None and bool(calls.invoke(self._query, "isRunning"))
 
     @property
     def is_stopped(self) -> bool:
         """Whether it has ended, without an error."""
         if self._ended_well is None:
-            return bool(_calls.invoke(self._query, "isStopped"))
+            return bool(calls.invoke(self._query, "isStopped"))
         return self._ended_well
 
     def _end_with_test(self) -> None:
@@ -107,17 +107,17 @@ class StreamQuery:
 
     def new_rows(self, *columns: str) -> list[Any]:
         """The rows that have come out since the last call, as `rows` has them."""
-        seen, self._seen = self._seen, _calls.invoke(self._query, "lastBatch")
+        seen, self._seen = self._seen, calls.invoke(self._query, "lastBatch")
         return self._read(seen, columns)
 
     def _read(self, after: int, columns: Sequence[str]) -> list[Any]:
-        frames = _calls.frames(self._spark, self._query, "rowsAfter", after)
+        frames = calls.frames(self._spark, self._query, "rowsAfter", after)
         parts = [as_tuples(f.selectExpr(*columns)) if columns else as_dicts(f) for f in frames]
         return [row for part in parts for row in part]
 
     def watermark(self) -> dt.datetime | None:
         """The watermark that the next micro-batch has; None before the first of this start."""
-        number = _calls.invoke(self._query, "watermarkMs")
+        number = calls.invoke(self._query, "watermarkMs")
         return from_millis(number) if number > 0 else None
 
     def watermarks(self) -> dict[str, dt.datetime]:
@@ -127,7 +127,7 @@ class StreamQuery:
 
         A stream without a row since this start has none.
         """
-        return {column: from_millis(ms) for column, ms in _calls.invoke(self._query, "watermarks").items()}
+        return {column: from_millis(ms) for column, ms in calls.invoke(self._query, "watermarks").items()}
 
     def waiting(self) -> dict[str, int]:
         """The entries in the state of each operator after the last micro-batch of this start, by its name.
@@ -138,7 +138,7 @@ class StreamQuery:
         rows: with the strategy "eager" the key of each left row and the matches that it has found, in a
         synced join the marks of right rows that have left.
         """
-        return dict(_calls.invoke(self._query, "waiting"))
+        return dict(calls.invoke(self._query, "waiting"))
 
     def state(self, *columns: str, operator: int = 0) -> list[Any]:
         """The rows in the state of an operator after the last micro-batch, in the order of their times.
@@ -185,13 +185,13 @@ class StreamQuery:
 
         PySpark's `lastProgress` has no rates to read where time stands still, and fails.
         """
-        text = _calls.invoke(self._query, "progress")
+        text = calls.invoke(self._query, "progress")
         progress: dict[str, Any] = {} if text is None else json.loads(text)
         return progress
 
     def progresses(self) -> list[dict[str, Any]]:
         """What Spark says of each micro-batch of this start, in their order; of the last hundred at most."""
-        return [json.loads(text) for text in _calls.invoke(self._query, "progresses")]
+        return [json.loads(text) for text in calls.invoke(self._query, "progresses")]
 
     def total(self, metric: str, operator: int = 0) -> int:
         """A number of an operator, summed over the micro-batches of this start; of the last hundred at most.
@@ -219,11 +219,11 @@ class StreamQuery:
 
         A sink that had taken the first ones would be wrong. A pipeline that is exact has none.
         """
-        return list(_calls.invoke(self._query, "changes"))
+        return list(calls.invoke(self._query, "changes"))
 
     def stop(self) -> None:
         """Stops it."""
-        _calls.invoke(self._query, "stop")
+        calls.invoke(self._query, "stop")
 
     def restart(self, frame: DataFrame | None = None) -> None:
         """Stops it and starts it again on its checkpoint.
@@ -233,7 +233,7 @@ class StreamQuery:
         """
         self.stop()
         self._frame = self._frame if frame is None else frame
-        _calls.invoke(self._query, "start", self._frame)
+        calls.invoke(self._query, "start", self._frame)
 
     def __enter__(self) -> Self:
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any
 
-from tailrace import _calls
+from tailrace._bridge import calls
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,7 +27,7 @@ def as_tuples(frame: DataFrame) -> list[tuple[Any, ...]]:
     if not frame.columns:
         return [()] * frame.count()
     # Spark's `collect` gives them in the machine's zone, without saying so.
-    table = _calls.plan("readable", frame).toArrow()
+    table = calls.plan("readable", frame).toArrow()
     columns = [column.to_pylist(maps_as_pydicts="strict") for column in table.columns]
     return [tuple(map(_in_utc, row)) for row in zip(*columns, strict=True)]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from tailrace import _calls
+from tailrace._bridge import calls
 from tailrace.testing.clock import Time, at, check_order, from_millis, millis
 from tailrace.testing.query import StreamQuery
 from tailrace.testing.values import Given, pickled, struct
@@ -46,13 +46,13 @@ class StreamTest:
     def __init__(self, spark: SparkSession, directory: str | os.PathLike[str], now: Time = "00:00") -> None:
         self.spark = spark
         self.directory: Path = Path(directory)
-        self._streams = _calls.test_streams(spark, millis(at(now)))
+        self._streams = calls.test_streams(spark, millis(at(now)))
         self._queries: dict[str, StreamQuery] = {}
 
     @property
     def now(self) -> dt.datetime:
         """The clock's time."""
-        return from_millis(_calls.invoke(self._streams, "clockMs"))
+        return from_millis(calls.invoke(self._streams, "clockMs"))
 
     def source(self, schema: str | StructType) -> Source:
         """A new stream without rows.
@@ -81,7 +81,7 @@ class StreamTest:
 
     def flush(self) -> None:
         """Lets queries that the test has started itself see what was added to the sources."""
-        _calls.invoke(self._streams, "flush")
+        calls.invoke(self._streams, "flush")
 
     def advance(self, to: Time) -> None:
         """Moves the clock and event time for all queries, each of which sees it when it runs next.
@@ -93,20 +93,20 @@ class StreamTest:
             ValueError: the clock is behind that time.
         """
         check_order(self.now, at(to))
-        _calls.invoke(self._streams, "moveTo", millis(at(to)))
+        calls.invoke(self._streams, "moveTo", millis(at(to)))
 
     def tick(self) -> None:
         """Lets queries that the test has started itself run a micro-batch without rows.
 
         Spark runs none for the watermark alone in a query that was just restarted.
         """
-        _calls.invoke(self._streams, "tick")
+        calls.invoke(self._streams, "tick")
 
     def close(self) -> None:
         """Stops all queries. The sources have no rows any more."""
         for query in self._queries.values():
             query._end_with_test()  # noqa: SLF001  its query
-        _calls.invoke(self._streams, "close")
+        calls.invoke(self._streams, "close")
 
     def __enter__(self) -> Self:
         return self
@@ -127,8 +127,8 @@ class Source:
 
     def __init__(self, spark: SparkSession, streams: object, schema: str | StructType) -> None:
         self.schema: StructType = struct(schema)
-        self._rows = _calls.invoke(streams, "source", self.schema.json())
-        stream = spark.readStream.format(_PROVIDER).option("id", _calls.invoke(self._rows, "id"))
+        self._rows = calls.invoke(streams, "source", self.schema.json())
+        stream = spark.readStream.format(_PROVIDER).option("id", calls.invoke(self._rows, "id"))
         self.frame: DataFrame = stream.load()
 
     def add(self, *rows: Given) -> None:
@@ -142,4 +142,4 @@ class Source:
                 UTC.
         """
         if rows:
-            _calls.invoke(self._rows, "stage", pickled(self.schema, rows))
+            calls.invoke(self._rows, "stage", pickled(self.schema, rows))

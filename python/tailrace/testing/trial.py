@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from tailrace import _calls
+from tailrace._bridge import calls
 from tailrace.testing.comparison import END
 from tailrace.testing.streams import StreamTest
 
@@ -66,7 +66,7 @@ class Trial:
                     self._feed(number)
                     try:
                         self._drain()
-                    except _calls.spark_errors(self._test.spark):
+                    except calls.spark_errors(self._test.spark):
                         failed = end_faults()
                         if not failed:
                             raise

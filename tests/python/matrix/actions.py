@@ -17,7 +17,8 @@ from matrix.runs import differences
 from matrix.shape import Equal
 from matrix.waits import WATERMARK, WINDOW, Waits, further_parts, is_needed
 from streams import second
-from tailrace import _calls, waiting
+from tailrace._bridge import calls
+from tailrace.commands import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -104,21 +105,21 @@ def crash(cell: Cell) -> None:
     """A step of its checkpoint fails, and all later ones, as if the process had died."""
     steps = cell.baselines.of(cell.entry).steps
     step = cell.random.randrange(1, len(steps) + 1)
-    faults = _calls.checkpoint_faults(cell.spark)
+    faults = calls.checkpoint_faults(cell.spark)
     failed = False
     with cell.run(faulty=True) as run:
-        _calls.invoke(faults, "begin", step)
+        calls.invoke(faults, "begin", step)
         try:
             run.start()
             run.rest()
             # A step that a background task does may come behind the last micro-batch.
-            reached = list(_calls.invoke(faults, "end"))
-        except _calls.spark_errors(cell.spark):
-            reached, failed = list(_calls.invoke(faults, "end")), True
+            reached = list(calls.invoke(faults, "end"))
+        except calls.spark_errors(cell.spark):
+            reached, failed = list(calls.invoke(faults, "end")), True
             if len(reached) < step:
                 raise
         finally:
-            _calls.invoke(faults, "end")
+            calls.invoke(faults, "end")
         if failed:
             run.stop()
             run.start()

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from matrix.rows import FIRST, Rows
 from matrix.runs import Run
-from tailrace import _calls
+from tailrace._bridge import calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -167,7 +167,7 @@ class EntryPins:
             run.first()
             first = run.taken()
             run.stop()
-            self.plan = "" if _calls.is_connect(spark) else plan_of(run.definition())
+            self.plan = "" if calls.is_connect(spark) else plan_of(run.definition())
             self.joins = joins_of(run.checkpoint)
             self.checkpoint = packed(run.checkpoint)
             run.start()

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from matrix.builds import Build
 from matrix.rows import FIRST, SCHEMAS, SECOND, Rows, Variant
-from tailrace import _calls
+from tailrace._bridge import calls
 from tailrace.testing import StreamTest
 from tailrace.testing.comparison import _canonical
 
@@ -229,9 +229,9 @@ class Output:
     """
 
     def __init__(self, run: Run, *, count: bool = False) -> None:
-        faults = _calls.checkpoint_faults(run.spark) if count else None
+        faults = calls.checkpoint_faults(run.spark) if count else None
         if faults is not None:
-            _calls.invoke(faults, "begin", _NEVER)
+            calls.invoke(faults, "begin", _NEVER)
         run.start()
         run.first()
         self.first = run.taken()
@@ -239,7 +239,7 @@ class Output:
         run.rest()
         self.rest = run.taken()
         self.rest_rows = run.raw()
-        self.steps = [] if faults is None else list(_calls.invoke(faults, "end"))
+        self.steps = [] if faults is None else list(calls.invoke(faults, "end"))
         changes = run.query.changes()
         assert not changes, changes
 

@@ -12,7 +12,7 @@ import org.apache.spark.sql.tailrace.SparkPlans
   *   new Path(parent, "12:00")                fails: 12 is no scheme
   * }}}
   *
-  * Whoever gives a user's path to one of the two asks here. `_literal_path.py` is the same for Python's calls.
+  * Whoever gives a user's path to one of the two asks here. `_bridge/literal_path.py` is the same for Python's calls.
   */
 object LiteralPath {
   private val Special = """[\\\[\]{}*?]""".r

@@ -20,7 +20,7 @@ import org.sparkproject.connect.protobuf.{ByteString, CodedInputStream, WireForm
   *   message Values { repeated Value items = 1; }     of a map: keys and values in turn; none of a oneof: null
   * }}}
   *
-  * `python/tailrace/_connect_call.py` writes it. The number of a field never changes.
+  * `python/tailrace/_bridge/connect_call.py` writes it. The number of a field never changes.
   *
   * @param method    of [[io.tailrace.api.PythonApi]]
   * @param arguments as py4j would pass them, but for DataFrames: these have yet to be planned

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailrace._argument_types import add_settings, positive
+from tailrace.commands.argument_types import add_settings, positive
 
 if TYPE_CHECKING:
     import argparse
@@ -36,7 +36,7 @@ def fill(why: argparse.ArgumentParser) -> None:
 
 def _why(parsed: argparse.Namespace) -> int:
     # Late: `tailrace jar` in a script's $(...) loads little.
-    from tailrace.waiting import explain, show
+    from tailrace.commands.waiting import explain, show
 
     found = explain(parsed.checkpoint, parsed.key, parsed.rows, dict(parsed.conf))
     show(found, as_json=parsed.json)

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 # Its classes, and ours for it.
-_OF_CONNECT = ("pyspark.sql.connect.", "tailrace._connect")
+_OF_CONNECT = ("pyspark.sql.connect.", "tailrace._bridge.connect")
 _CONDITIONS = ("=", "==", "<=>", "<", "<=", ">", ">=", "and", "or", "not", "!")
 
 
 class _Bridge(Protocol):
-    """What `_jvm` and `_connect` have in common."""
+    """What `jvm` and `connect` have in common."""
 
     @property
     def SPARK_ERRORS(self) -> tuple[type[Exception], ...]: ...  # noqa: N802  a constant of both

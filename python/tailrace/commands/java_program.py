@@ -12,9 +12,9 @@ from urllib.parse import unquote, urlparse
 
 from pyspark.find_spark_home import _find_spark_home  # pyright: ignore[reportPrivateUsage]
 
-from tailrace._jar import jar_path
-from tailrace._java import JavaUnusableError, find_java
-from tailrace._user_settings import launch_settings
+from tailrace._installation.jar import jar_path
+from tailrace._installation.java import JavaUnusableError, find_java
+from tailrace._installation.user_settings import launch_settings
 from tailrace.errors import TailraceError, TailraceSessionError, from_condition
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
-from tailrace._java import find_java
+from tailrace._installation.java import find_java
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,6 +75,7 @@ class KafkaProcess:
 
     @property
     def pid(self) -> int:
+        """The broker's process."""
         return self._process.pid
 
     def end(self) -> None:
@@ -89,19 +90,23 @@ class KafkaProcess:
             self._process.wait()
 
     def create_topic(self, topic: str, partitions: int) -> None:
+        """Creates a topic."""
         with self._lock:
             self._ask(b"C", topic, struct.pack(">i", partitions))
 
     def delete_topic(self, topic: str) -> None:
+        """Deletes a topic."""
         with self._lock:
             self._ask(b"D", topic)
 
     def topic_id(self, topic: str) -> str:
+        """Kafka's id of a topic."""
         with self._lock:
             self._ask(b"I", topic)
             return self._read_text()
 
     def end_offsets(self, topic: str) -> dict[int, int]:
+        """The offset behind the last record of each partition."""
         with self._lock:
             self._ask(b"E", topic)
             count = self._number(">i")

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyspark
 
-from tailrace._ivy import resolve
-from tailrace._kafka_process import KafkaProcess, Record
-from tailrace._versions import SCALA_SERIES, series
+from tailrace._installation.ivy import resolve
+from tailrace._installation.versions import SCALA_SERIES, series
+from tailrace.kafka.process import KafkaProcess, Record
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator

@@ -6,9 +6,9 @@ import os
 
 from pyspark.sql import SparkSession, is_remote
 
-from tailrace import _rocksdb_memory
-from tailrace._jar import jar_path
-from tailrace._user_settings import launch_settings
+from tailrace._installation import rocksdb_memory
+from tailrace._installation.jar import jar_path
+from tailrace._installation.user_settings import launch_settings
 from tailrace.errors import TailraceSessionError
 
 EXTENSION = "io.tailrace.TailraceExtensions"
@@ -65,7 +65,7 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
         builder.config(_RELATIONS, _appended(known.get(_RELATIONS, ""), RELATIONS))
     if not known.get(_FILE_MANAGER):
         builder.config(_FILE_MANAGER, _FILE_MANAGER_CLASS)
-    for name, value in _rocksdb_memory.bounds(known).items():
+    for name, value in rocksdb_memory.bounds(known).items():
         builder.config(name, value)
     return builder
 
@@ -78,14 +78,14 @@ def server_settings() -> dict[str, str]:
 def _settings_outside(jar: str) -> dict[str, str]:
     """The user's settings outside the builder; refuses a JVM that can't be brought to run Tailrace."""
     # A client of Spark Connect may have no py4j.
-    from tailrace import _jvm
+    from tailrace._bridge import jvm
 
-    if _jvm.attached():
-        if not _jvm.has_jar():
-            raise TailraceSessionError(_jvm.missing_jar())
-        settings, session = _jvm.settings(), _jvm.running_session()
+    if jvm.attached():
+        if not jvm.has_jar():
+            raise TailraceSessionError(jvm.missing_jar())
+        settings, session = jvm.settings(), jvm.running_session()
         if session is not None:
-            _jvm.check_session(session)
+            jvm.check_session(session)
         return settings
     launch = launch_settings(os.environ)
     submitted = launch.submit.get(_JARS)

@@ -14,7 +14,7 @@ from pyspark import SparkContext
 from pyspark.errors.exceptions import captured
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tailrace import _failures
+from tailrace._bridge import failures
 from tailrace.errors import TailraceError
 
 
@@ -27,22 +27,22 @@ def install() -> None:
     # PySpark looks this name up at each error, so this holds for sessions of before and after, too.
     def convert_exception(java_exception: Any) -> Any:
         error = convert(java_exception)
-        if isinstance(error, captured.UnknownException) and _failures.said(str(error)):
+        if isinstance(error, captured.UnknownException) and failures.said(str(error)):
             # PySpark throws this one away and raises py4j's.
             error = Py4JJavaError(str(error), java_exception)
-        return _failures.as_tailrace(error, lambda condition: _parameters(error, condition, java_exception))
+        return failures.as_tailrace(error, lambda condition: _parameters(error, condition, java_exception))
 
     message = captured.CapturedException.getMessage
 
     # PySpark logs an error that has a place in the user's query, while it makes the exception. It looks for
     # its text in Spark's catalog, where Tailrace's aren't.
     def get_message(self: captured.CapturedException) -> str:
-        found = _failures.said(self._desc or "")
+        found = failures.said(self._desc or "")
         return message(self) if found is None else f"[{found[0]}] {found[1]}"
 
     captured.CapturedException.getMessage = get_message  # type: ignore[method-assign]
     captured.convert_exception = convert_exception  # type: ignore[assignment]
-    _failures.convert_what_ends(StreamingQuery, _parameters)
+    failures.convert_what_ends(StreamingQuery, _parameters)
 
 
 def _parameters(error: Any, condition: str, java_exception: Any = None) -> dict[str, str]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
-from tailrace import _calls, _convert
-from tailrace._occupancy import Cell, Clock
+from tailrace._bridge import arguments, calls
+from tailrace._estimates.occupancy import Cell, Clock
 from tailrace.errors import TailraceJoinError
 from tailrace.join import join
 
@@ -58,9 +58,9 @@ class LandedSide:
         """
         if frame.isStreaming:
             allowed = "a batch DataFrame: rows that have been landed"
-            raise _convert.refused(CALL, side, "a stream", allowed)
-        _calls.check_time(frame, CALL, f"{side}_time", time)
-        moment, keys = _convert.named(time), [_convert.named(key) for key in on]
+            raise arguments.refused(CALL, side, "a stream", allowed)
+        calls.check_time(frame, CALL, f"{side}_time", time)
+        moment, keys = arguments.named(time), [arguments.named(key) for key in on]
         rows = frame.where(moment.isNotNull())
         if side == "right":
             for key in keys:
@@ -82,7 +82,7 @@ class LandedSide:
         found = self.rows.groupBy("tick", cell).agg(F.max(_micros()), F.count("*")).collect()
         if not found:
             given = "a DataFrame without rows that have a time and a key"
-            raise _convert.refused(CALL, self.side, given, "one with such rows")
+            raise arguments.refused(CALL, self.side, given, "one with such rows")
         return [Cell(int(row[0]), int(row[2]), int(row[3])) for row in found]
 
     def behind(self, clock: Clock) -> LandedSide:
@@ -97,8 +97,8 @@ class LandedSide:
 
 
 def _arrived(side: str, frame: DataFrame, arrival: str, micros: Column) -> Column:
-    _calls.check_column(frame, CALL, f"{side}_arrival", arrival)
-    column = _convert.named(arrival)
+    calls.check_column(frame, CALL, f"{side}_arrival", arrival)
+    column = arguments.named(arrival)
     kind = frame.select(column).schema[0].dataType.typeName()
     if kind == "timestamp":
         return F.unix_micros(column)

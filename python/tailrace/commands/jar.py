@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pyspark
 
-from tailrace._jar import jar_path, jars
-from tailrace._session import server_settings
+from tailrace._installation.jar import jar_path, jars
 from tailrace._version import __version__
 from tailrace.errors import TailraceError
+from tailrace.session import server_settings
 
 if TYPE_CHECKING:
     import argparse

@@ -6,7 +6,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tailrace._argument_types import add_settings, heap, number, positive
+from tailrace.commands.argument_types import add_settings, heap, number, positive
 
 if TYPE_CHECKING:
     import argparse
@@ -98,8 +98,8 @@ def _fill_session(command: argparse.ArgumentParser, run: Callable[[argparse.Name
 def _session(parsed: argparse.Namespace, command: str, doing: str) -> Generator[SparkSession]:
     """A local session, with a bar of its tasks."""
     # Late: `tailrace jar` in a script's $(...) loads little.
-    from tailrace._local import local_session
-    from tailrace._task_bar import task_bar
+    from tailrace.commands.local_session import local_session
+    from tailrace.commands.task_bar import task_bar
 
     with (
         local_session(f"tailrace state {command}", parsed.driver_memory, dict(parsed.conf)) as spark,
@@ -172,7 +172,7 @@ def _import(parsed: argparse.Namespace) -> int:
 
 
 def _erase(parsed: argparse.Namespace) -> int:
-    from tailrace._literal_path import reader
+    from tailrace._bridge.literal_path import reader
     from tailrace.erasing import erase
 
     with _session(parsed, "erase", "erasing") as spark:

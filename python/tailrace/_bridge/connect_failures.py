@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql.connect.client import core
 from pyspark.sql.connect.streaming.query import StreamingQuery
 
-from tailrace import _failures
+from tailrace._bridge import failures
 
 
 def install() -> None:
@@ -20,10 +20,10 @@ def install() -> None:
 
     def convert_exception(info: Any, message: Any, details: Any, *more: Any, **named: Any) -> Any:
         error = convert(info, message, details, *more, **named)
-        return _failures.as_tailrace(error, lambda condition: _parameters(error, condition, details))
+        return failures.as_tailrace(error, lambda condition: _parameters(error, condition, details))
 
     vars(core)["convert_exception"] = convert_exception
-    _failures.convert_what_ends(StreamingQuery, lambda _error, _condition: {})
+    failures.convert_what_ends(StreamingQuery, lambda _error, _condition: {})
 
 
 def _parameters(error: Any, condition: str, details: Any) -> dict[str, str]:

@@ -6,7 +6,7 @@ import datetime as dt
 import re
 from typing import TYPE_CHECKING, Any
 
-from tailrace import _java_program, _terminal
+from tailrace.commands import java_program, terminal
 from tailrace.errors import TailraceStateError
 
 if TYPE_CHECKING:
@@ -58,12 +58,12 @@ def read_checkpoint(program: str, arguments: Sequence[str], settings: Mapping[st
         TailraceStateError: the checkpoint can't be read.
     """
     try:
-        return dict(_java_program.run(program, arguments, settings))
+        return dict(java_program.run(program, arguments, settings))
     except TailraceStateError as error:
         if _NO_MANAGER not in str(error):
             raise
         # Spark says no reason. This manager does: mostly, a file system whose jar isn't there.
-        return dict(_java_program.run(program, arguments, {**settings, **_SAYS_REASON}))
+        return dict(java_program.run(program, arguments, {**settings, **_SAYS_REASON}))
 
 
 def show(report: Mapping[str, Any], *, as_json: bool) -> None:
@@ -73,10 +73,10 @@ def show(report: Mapping[str, Any], *, as_json: bool) -> None:
         report: the result of `inspect_checkpoint`.
         as_json: for machines: one JSON object.
     """
-    _terminal.show_report(report, lambda: _parts(report), as_json=as_json)
+    terminal.show_report(report, lambda: _parts(report), as_json=as_json)
 
 
-def _parts(report: Mapping[str, Any]) -> Iterator[str | _terminal.Table]:
+def _parts(report: Mapping[str, Any]) -> Iterator[str | terminal.Table]:
     yield f"checkpoint  {report['checkpoint']} (format {report['checkpointFormat']})"
     yield f"version     {report['version']}, after batch {report['batch']}"
     yield f"watermark   {report['watermark'] or 'none yet'}"
@@ -126,9 +126,9 @@ def _file_rows(operator: Mapping[str, Any]) -> Iterator[Sequence[str]]:
         )
 
 
-def _table(head: Sequence[str], rows: Iterator[Sequence[str]], left: set[int]) -> _terminal.Table:
+def _table(head: Sequence[str], rows: Iterator[Sequence[str]], left: set[int]) -> terminal.Table:
     """Numbers and times to the right, `left` columns to the left."""
-    return _terminal.Table(head, list(rows), frozenset(range(len(head))) - left, indent=2)
+    return terminal.Table(head, list(rows), frozenset(range(len(head))) - left, indent=2)
 
 
 def _size(count: int) -> str:

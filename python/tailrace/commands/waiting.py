@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tailrace import _terminal
-from tailrace.inspection import read_checkpoint
+from tailrace.commands import terminal
+from tailrace.commands.inspection import read_checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,10 +43,10 @@ def show(report: Mapping[str, Any], *, as_json: bool) -> None:
         report: the result of `explain`.
         as_json: for machines: one JSON object.
     """
-    _terminal.show_report(report, lambda: _parts(report), as_json=as_json)
+    terminal.show_report(report, lambda: _parts(report), as_json=as_json)
 
 
-def _parts(report: Mapping[str, Any]) -> Iterator[str | _terminal.Table]:
+def _parts(report: Mapping[str, Any]) -> Iterator[str | terminal.Table]:
     begun = f", which began at {report['batchTime']}" if report["batchTime"] else ""
     yield f"checkpoint  {report['checkpoint']}"
     yield f"batch       {report['batch']}{begun}"
@@ -60,7 +60,7 @@ def _parts(report: Mapping[str, Any]) -> Iterator[str | _terminal.Table]:
         yield from (f"  {sentence}" for sentence in operator["text"])
         if operator["rows"]:
             yield ""
-            yield _terminal.Table(_HEADER, [_row(row) for row in operator["rows"]], frozenset({5}), indent=2)
+            yield terminal.Table(_HEADER, [_row(row) for row in operator["rows"]], frozenset({5}), indent=2)
         if operator["more"]:
             yield f"  and {operator['more']:,} more rows of this key: --rows shows more"
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
-from tailrace import _convert
+from tailrace._bridge import arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,5 +83,5 @@ def ranks(values: Sequence[float], call: str, argument: str) -> list[float]:
                 f"`{argument}` has a {type(rank).__name__} among its quantiles, which are numbers."
             )
         if not 0 <= rank <= 1:
-            raise _convert.refused(call, argument, rank, "a quantile from 0 to 1")
+            raise arguments.refused(call, argument, rank, "a quantile from 0 to 1")
     return [float(rank) for rank in values]

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pyspark
 
-from tailrace import _jar_patch
-from tailrace._ivy import cache_directory
+from tailrace._installation import jar_patch
+from tailrace._installation.ivy import cache_directory
+from tailrace._installation.versions import SCALA_SERIES, series
 from tailrace._version import __version__
-from tailrace._versions import SCALA_SERIES, series
 from tailrace.errors import TailraceSessionError, TailraceVersionError
 
-_FOLDER = Path(__file__).resolve().parent / "jars"
+_FOLDER = Path(__file__).resolve().parents[1] / "jars"
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _made(minor: str, whole: dict[str, Path]) -> Path:
         )
     (base,) = whole.values()
     try:
-        made = _jar_patch.apply(base, patch, _name(minor), [_FOLDER, cache])
+        made = jar_patch.apply(base, patch, _name(minor), [_FOLDER, cache])
         _record(made)
     except zipfile.BadZipFile as error:
         raise TailraceSessionError(

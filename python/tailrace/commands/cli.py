@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tailrace import jar_command, state_command, why_command
-from tailrace._argument_types import add_settings, number, positive
-from tailrace._command_failures import exit_code
+from tailrace.commands import jar, state, why
+from tailrace.commands.argument_types import add_settings, number, positive
+from tailrace.commands.failures import exit_code
 from tailrace.demo import command as demo_command
 from tailrace.sizing import command as size_command
 
@@ -45,7 +45,7 @@ def command_line() -> argparse.ArgumentParser:
         "--version",
         dest="run",
         action="store_const",
-        const=jar_command.version,
+        const=jar.version,
         help="print the version, and the jar that fits",
     )
     parser.set_defaults(run=None)
@@ -88,14 +88,14 @@ def command_line() -> argparse.ArgumentParser:
     add_settings(inspect)
     inspect.set_defaults(run=_inspect)
 
-    why = commands.add_parser(
+    asked = commands.add_parser(
         "why",
         help="say what the rows of a checkpoint wait for, and who holds the watermark",
         description="Says who holds the watermark, which row comes out next and what is missing for that. "
         "Shows the oldest rows that wait, or those of a key. Starts no Spark; the query may run meanwhile.",
     )
-    why_command.fill(why)
-    state_command.fill(commands.add_parser("state", help="change the state in a checkpoint"))
+    why.fill(asked)
+    state.fill(commands.add_parser("state", help="change the state in a checkpoint"))
 
     size_command.fill(
         commands.add_parser(
@@ -140,12 +140,12 @@ def command_line() -> argparse.ArgumentParser:
     watermarks.add_argument("--json", action="store_true", help="print one JSON object")
     watermarks.set_defaults(run=_watermarks)
 
-    jar_command.fill(
+    jar.fill(
         commands.add_parser(
             "jar", help='print the path of the jar, for spark-submit --jars "$(tailrace jar)"'
         )
     )
-    jar_command.fill_connect(
+    jar.fill_connect(
         commands.add_parser(
             "connect-conf",
             help="print the arguments that a Spark Connect server needs: start-connect-server.sh "
@@ -224,13 +224,13 @@ def _fill_server(server: argparse.ArgumentParser) -> None:
 
 
 def _doctor(parsed: argparse.Namespace) -> int:
-    from tailrace.doctor import report
+    from tailrace.commands.doctor import report
 
     return 0 if report(with_session=not parsed.no_session) else 1
 
 
 def _inspect(parsed: argparse.Namespace) -> int:
-    from tailrace.inspection import inspect_checkpoint, show
+    from tailrace.commands.inspection import inspect_checkpoint, show
 
     version = parsed.version if parsed.batch is None else parsed.batch + 1
     show(inspect_checkpoint(parsed.checkpoint, version, dict(parsed.conf)), as_json=parsed.json)

@@ -8,7 +8,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tailrace import _terminal
+from tailrace.commands import terminal
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -54,9 +54,9 @@ def task_bar(spark: SparkSession, what: str) -> Generator[None]:
 
 
 @contextmanager
-def _shown(what: str) -> Generator[_terminal.Reached]:
-    if _terminal.is_rich():
-        with _terminal.bar(what) as reached:
+def _shown(what: str) -> Generator[terminal.Reached]:
+    if terminal.is_rich():
+        with terminal.bar(what) as reached:
             yield reached
     else:
         yield _Lines(what).reached

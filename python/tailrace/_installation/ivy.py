@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyspark
 
-from tailrace._java import find_java
+from tailrace._installation.java import find_java
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

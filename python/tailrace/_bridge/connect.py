@@ -20,8 +20,8 @@ from pyspark.sql.connect.expressions import ColumnReference, UnresolvedFunction
 from pyspark.sql.connect.plan import LogicalPlan
 from pyspark.sql.connect.session import SparkSession
 
-from tailrace import _connect_call, _connect_failures, _connect_progress
-from tailrace._versions import check_versions
+from tailrace._bridge import connect_call, connect_failures, connect_progress
+from tailrace._installation.versions import check_versions
 from tailrace.errors import TailraceError, TailraceSessionError
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ _NO_PLUGIN = "No handler found for extension"
 # What an answer has in place of an object of the server's: its name.
 _OBJECT = "tailrace.object"
 
-_connect_failures.install()
-_connect_progress.install()
+connect_failures.install()
+connect_progress.install()
 
 # The sessions whose versions have been compared.
 _compared: weakref.WeakSet[SparkSession] = weakref.WeakSet()
@@ -68,7 +68,7 @@ class _CallPlan(LogicalPlan):
 
     def plan(self, session: SparkConnectClient) -> Relation:
         relation = self._create_proto_relation()
-        relation.extension.Pack(_connect_call.call(session, self._method, self._arguments))
+        relation.extension.Pack(connect_call.call(session, self._method, self._arguments))
         return relation
 
     def print(self, indent: int = 0) -> str:
@@ -118,7 +118,7 @@ def recursion(frame: DataFrame, op: Callable[[DataFrame], DataFrame], *arguments
 
 
 def column_name(call: str, argument: str, frame: DataFrame, column: Column) -> str:
-    """As `_jvm.column_name`."""
+    """As `jvm.column_name`."""
     try:
         name: str = _answer(frame.sparkSession, "columnName", call, argument, frame, column)
     except PySparkException as error:
@@ -129,18 +129,18 @@ def column_name(call: str, argument: str, frame: DataFrame, column: Column) -> s
 
 
 def function(column: Column) -> str | None:
-    """As `_jvm.function`."""
+    """As `jvm.function`."""
     of = column._expr
     return of._name if isinstance(of, UnresolvedFunction) else None
 
 
 def invoke(target: _Held, method: str, *arguments: object) -> Any:
-    """As `_jvm.invoke`."""
+    """As `jvm.invoke`."""
     return _answer(target.session, "invoke", target.name, method, *arguments)
 
 
 def frames(session: SparkSession, target: _Held, method: str, *arguments: object) -> list[DataFrame]:
-    """As `_jvm.frames`."""
+    """As `jvm.frames`."""
     return [_planned(session, "held", held.name) for held in invoke(target, method, *arguments)]
 
 

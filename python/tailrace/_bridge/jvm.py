@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
-from tailrace._versions import check_versions
+from tailrace._installation.versions import check_versions
 from tailrace.errors import TailraceError, TailraceSessionError
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 
 import tailrace
-from tailrace import _jvm
-from tailrace._command_failures import first_line
-from tailrace._java_program import LOGGING, spark_home
+from tailrace._bridge import jvm
+from tailrace.commands.failures import first_line
+from tailrace.commands.java_program import LOGGING, spark_home
 from tailrace.errors import TailraceError, TailraceSessionError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def local_session(
     try:
         yield spark
     finally:
-        with contextlib.suppress(*_jvm.SPARK_ERRORS, OSError):
+        with contextlib.suppress(*jvm.SPARK_ERRORS, OSError):
             # After Ctrl-C or a crash there may be no JVM any more.
             spark.stop()
 
@@ -74,7 +74,7 @@ def started(builder: SparkSession.Builder) -> SparkSession:
         return builder.getOrCreate()
     except TailraceError:
         raise
-    except (*_jvm.SPARK_ERRORS, OSError) as error:
+    except (*jvm.SPARK_ERRORS, OSError) as error:
         raise TailraceSessionError(
             f"Spark doesn't start ({first_line(error)}). What its JVM says is above. Check the settings of "
             "the command: heap, --conf, PYSPARK_SUBMIT_ARGS. `tailrace doctor` checks Java, Spark and jar."

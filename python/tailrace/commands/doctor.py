@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING
 import pyspark
 from pyspark.sql import SparkSession
 
-from tailrace import _jvm, _terminal
-from tailrace._command_failures import first_line
-from tailrace._jar import jar_path, jars, read_versions
-from tailrace._java import JavaUnusableError, find_java
-from tailrace._session import configure
-from tailrace._user_settings import launch_settings
+from tailrace._bridge import jvm
+from tailrace._installation.jar import jar_path, jars, read_versions
+from tailrace._installation.java import JavaUnusableError, find_java
+from tailrace._installation.user_settings import launch_settings
+from tailrace._installation.versions import SCALA_SERIES, series
 from tailrace._version import __version__
-from tailrace._versions import SCALA_SERIES, series
+from tailrace.commands import terminal
+from tailrace.commands.failures import first_line
 from tailrace.errors import TailraceError
+from tailrace.session import configure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -52,7 +53,7 @@ def report(*, with_session: bool) -> bool:
         with_session: whether to start a small local Spark, once the other checks have passed.
     """
     well = True
-    with _terminal.bar("checking"):
+    with terminal.bar("checking"):
         for finding in findings(os.environ, with_session=with_session):
             print(finding.line(), flush=True)
             well = well and finding.ok
@@ -203,14 +204,14 @@ def _check_session(_: Mapping[str, str]) -> str:
     )
     try:
         spark = configure(builder).getOrCreate()
-    except (*_jvm.SPARK_ERRORS, OSError) as error:
+    except (*jvm.SPARK_ERRORS, OSError) as error:
         raise CheckFailedError(
             f"Spark doesn't start ({first_line(error)}): its own messages are above; "
             "try a plain pyspark session without tailrace."
         ) from error
     try:
-        _jvm.check_session(spark)
+        jvm.check_session(spark)
         return f"Spark {spark.version} runs with Tailrace's extension"
     finally:
-        with contextlib.suppress(*_jvm.SPARK_ERRORS, OSError):
+        with contextlib.suppress(*jvm.SPARK_ERRORS, OSError):
             spark.stop()

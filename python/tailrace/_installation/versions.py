@@ -1,10 +1,10 @@
-"""Do wheel, jar, Spark, Scala and Java fit together? Pure comparisons; `_jvm.py` brings what the JVM says."""
+"""Do wheel, jar, Spark, Scala and Java fit together? `_bridge/jvm.py` brings what the JVM says."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tailrace._java import MINIMUM_MAJOR, major_version
+from tailrace._installation.java import MINIMUM_MAJOR, major_version
 from tailrace._version import __version__
 from tailrace.errors import TailraceVersionError
 

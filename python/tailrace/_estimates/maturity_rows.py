@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
-from tailrace import _calls, _convert, _sketches
+from tailrace._bridge import arguments, calls
+from tailrace._estimates import sketches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,9 +45,9 @@ class MaturingLabel:
     def of(
         call: str, frame: DataFrame, name: str, field: str, arrival: str | None, positive: Column | str | None
     ) -> MaturingLabel:
-        times = [_convert.text(field, "labels"), *([] if arrival is None else [arrival])]
-        column = _convert.named(name)
-        many = _calls.holds_groups(frame, call, name, times)
+        times = [arguments.text(field, "labels"), *([] if arrival is None else [arrival])]
+        column = arguments.named(name)
+        many = calls.holds_groups(frame, call, name, times)
         flag = f"{name}_truncated"
         return MaturingLabel(
             name,
@@ -54,7 +55,7 @@ class MaturingLabel:
             field,
             arrival,
             F.expr(positive) if isinstance(positive, str) else positive,
-            _convert.named(flag) if flag in frame.columns else F.lit(None).cast("boolean"),
+            arguments.named(flag) if flag in frame.columns else F.lit(None).cast("boolean"),
             column.isNotNull() if many else F.lit(True),
         )
 
@@ -136,8 +137,8 @@ def sums(
     return each.groupBy("window_start", "window_end", "label").agg(
         *counts(F.col("final")),
         F.sum(of_final(F.when(is_first, F.col("truncated").cast("bigint")))).alias("truncated"),
-        _sketches.of(of_final(F.col("col.event"))).alias("event_sketch"),
-        _sketches.of(of_final(F.col("col.arrival"))).alias("arrival_sketch"),
+        sketches.of(of_final(F.col("col.event"))).alias("event_sketch"),
+        sketches.of(of_final(F.col("col.arrival"))).alias("arrival_sketch"),
         (F.array(*found) if found else F.lit(None)).cast(VERSIONS).alias("versions"),
     )
 

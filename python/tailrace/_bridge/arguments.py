@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col, expr, lit
 
-from tailrace import _calls
+from tailrace._bridge import calls
 from tailrace.errors import from_condition
 
 # Java's former classes for dates have the Julian calendar before.
@@ -146,6 +146,13 @@ def share(value: Share, argument: str) -> str:
     )
 
 
+def rate(value: float, argument: str) -> float:
+    """A number as a float; TypeError unless it is one, which a bool is not here."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"`{argument}` is a number from 0 to 1, not {type(value).__name__}.")
+    return float(value)
+
+
 def names(values: str | Sequence[str], argument: str) -> list[str]:
     """Names as a list. One string isn't a list of its letters: each would be a name that nobody has.
 
@@ -235,7 +242,7 @@ class Columns:
         if isinstance(value, str):
             return value
         if isinstance(value, Column):
-            return _calls.column_name(self.call, argument, self.frame, value)
+            return calls.column_name(self.call, argument, self.frame, value)
         raise TypeError(f"`{argument}` is the name of a column or a Column, not {type(value).__name__}.")
 
     def names(self, values: ColumnOrName | Sequence[ColumnOrName], argument: str) -> list[str]:
@@ -264,7 +271,7 @@ def keys(on: ColumnOrName | Sequence[Key], left: Columns, right: Columns) -> tup
         raise TypeError(f"`on` is a list of columns, or of (left, right) pairs, not {type(on).__name__}.")
     pairs = [_pair(key) for key in ([on] if isinstance(on, str | Column) else on)]
     for column in itertools.chain(*pairs):
-        if isinstance(column, Column) and _calls.is_condition(column):
+        if isinstance(column, Column) and calls.is_condition(column):
             raise TypeError(
                 f"`on` takes columns, or (left, right) pairs of columns, and no conditions such as {column}: "
                 'write on=[("user_id", "user_id")].'

@@ -1,0 +1,1 @@
+"""Estimates from samples of two tables: what `label_maturity` and `preflight` count."""

@@ -272,7 +272,7 @@ def test_an_output_that_is_full() -> None:
 def test_a_terminal_without_a_character(run_python: RunPython) -> None:
     done = run_python(
         "-c",
-        "from tailrace._command_failures import exit_code; exit(exit_code(lambda: print('\\u4e2d') or 0))",
+        "from tailrace.commands.failures import exit_code; exit(exit_code(lambda: print('\\u4e2d') or 0))",
         PYTHONIOENCODING="ascii",
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "\\u4e2d\n", "")
@@ -346,7 +346,8 @@ def test_a_spark_that_does_not_start(run_python: RunPython, options: list[str], 
 @pytest.mark.campaign
 def test_an_interrupted_command_is_quiet(tmp_path: Path) -> None:
     code = """import sys, time
-from tailrace import _local, cli, exchanging
+from tailrace import exchanging
+from tailrace.commands import cli, local_session
 exchanging.export_state = lambda spark, *_, **__: (
     print("begun", flush=True),
     spark.sql("SELECT count(*) FROM range(1000000) a, range(1000000) b").collect(),

@@ -170,14 +170,14 @@ import sys
 import tailrace
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from tailrace import _calls
+from tailrace._bridge import calls
 from tailrace.testing import StreamTest
 spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
 try:
     with StreamTest(spark, sys.argv[2]) as test:
         print(test.now)
         try:
-            print(_calls.invoke(test._streams, "getClass"))
+            print(calls.invoke(test._streams, "getClass"))
         except PySparkException as error:
             print("NoSuchMethodException" in str(error))
 except tailrace.TailraceSessionError as error:

@@ -42,14 +42,14 @@ except tailrace.TailraceSessionError as error:
     print(error)
 other.stop()
 
-from tailrace import _connect
+from tailrace._bridge import connect
 from tailrace.errors import TailraceVersionError
 
 def differ(*_, **__):
     raise TailraceVersionError("versions differ")
 
-_connect.check_versions = differ
-_connect._compared.clear()
+connect.check_versions = differ
+connect._compared.clear()
 for _ in range(2):
     try:
         tailrace.join(left, right, on="user", **times)

@@ -173,11 +173,11 @@ import sys
 from pathlib import Path
 from pyspark.sql import SparkSession
 import tailrace
-from tailrace import _jar
+from tailrace._installation import jar
 
 folder = Path(sys.argv[1])
-(folder / _jar.jar_path().name).touch()
-_jar._FOLDER = folder
+(folder / jar.jar_path().name).touch()
+jar._FOLDER = folder
 builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
 spark = builder.getOrCreate()
 for state in ("running", "stopped"):

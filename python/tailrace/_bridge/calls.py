@@ -56,8 +56,8 @@ def settings(session: SparkSession) -> dict[str, str]:
 
 
 def _bridge(of: object) -> _Bridge:
-    name = "_connect" if is_connect(of) else "_jvm"
-    return cast("_Bridge", importlib.import_module(f"tailrace.{name}"))
+    name = "connect" if is_connect(of) else "jvm"
+    return cast("_Bridge", importlib.import_module(f"tailrace._bridge.{name}"))
 
 
 def plan(method: str, of: DataFrame | SparkSession, *arguments: object) -> DataFrame:

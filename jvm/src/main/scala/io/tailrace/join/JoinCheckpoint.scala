@@ -155,7 +155,8 @@ object JoinCheckpoint {
     val schema = JoinSchema.of(join.columns)
     val (settings, later) = (join.boundSettings, join.settingsAddedLater)
     if (batchId == 0 && !hasState(directory, conf)) {
-      val all = settings ++ later.map { case (name, s) => name -> s.named.getOrElse(s.initial) }
+      val all = settings ++ later.map { case (name, s) => name -> s.named.getOrElse(s.initial) } ++
+        join.keptColumns.map(KeptColumns.Setting -> KeptColumns(_, batchId).text)
       val first = JoinCheckpoint(Format, all, schemas = Seq(schema), sources = sources)
       BoundCheckpoint(write(directory, conf, first))
     } else {
@@ -182,9 +183,14 @@ object JoinCheckpoint {
         .flatMap(name => join.newcomer(name, before).map(join.settingWords.added(name, _)))
       val refused = changes ++ added ++ columns.refused
       if (refused.nonEmpty) throw Errors.checkpointIncompatible(directory.toString, refused)
+      val kept = join.keptColumns.map { needed =>
+        val was = KeptColumns.of(written.settings, needed)
+        was -> was.next(needed, batchId)
+      }
       val bound = written.copy(
         // Rows of a time with what the query lacks now are there again if it comes back.
-        settings = before.filter { case (name, _) => join.mayLack(name) } ++ now,
+        settings = before.filter { case (name, _) => join.mayLack(name) } ++ now ++
+          kept.map { case (_, next) => KeptColumns.Setting -> next.text },
         schemas = columns.schemas,
         schema = columns.schema,
         grown = window.grown,
@@ -192,7 +198,10 @@ object JoinCheckpoint {
         sources = if (written.sources.isEmpty) Nil else (written.sources ++ sources).distinct.sorted
       )
       // From now on the checkpoint is bound to them, too.
-      BoundCheckpoint(if (bound == written) written else write(directory, conf, bound), columns.told)
+      BoundCheckpoint(
+        if (bound == written) written else write(directory, conf, bound),
+        columns.told ++ kept.flatMap { case (was, next) => next.told(was) }
+      )
     }
   }
 

@@ -10,7 +10,7 @@ import pytest
 import tailrace
 from streams import Row, Streams, groups
 from tailrace.commands import cli, local_session
-from tailrace.errors import TailraceStateError
+from tailrace.errors import TailraceError, TailraceStateError
 
 if TYPE_CHECKING:
     import subprocess
@@ -106,3 +106,26 @@ def test_a_table_that_spark_refuses_is_told_in_a_line(
     told = capsys.readouterr().err
     assert told.startswith("tailrace: [PATH_NOT_FOUND]")
     assert "Traceback" not in told
+
+
+def test_a_key_of_one_label_is_refused(spark: SparkSession, stream_test: StreamTest) -> None:
+    """The examples are kept by user. The events of item 5 would have stayed, and touches of impressions."""
+    columns = "id long, user long, item long, at timestamp"
+    served, clicks = (stream_test.source(columns) for _ in range(2))
+    frames = [source.frame.withWatermark("at", "10 seconds") for source in (served, clicks)]
+    made = tailrace.examples(frames[0], on=["user", "item"], time="at")
+    made = made.label("seen", frames[1], time="at", after="30 seconds", attribution=tailrace.last_touch())
+    made = made.label("click", frames[1], on="user", time="at", after="30 seconds")
+    with stream_test.query(made.stream()) as query:
+        served.add((1, 7, 5, "12:00"), (2, 7, 6, "12:00"), (3, 8, 5, "12:00"))
+        clicks.add((4, 7, 5, "12:00:01"))
+        query.run()
+        query.stop()
+        subjects = spark.createDataFrame([(5,)], "item long")
+        for given in ({"where": "item = 5"}, {"where": "user = 7 OR item = 5"}, {"subjects": subjects}):
+            with pytest.raises(TailraceError, match=r"key of label 'seen'.*Erase by user") as refused:
+                tailrace.erase(spark, query.checkpoint, **given)
+            assert refused.value.condition == "TAILRACE_STATE_ERASE_LABEL_KEY"
+        done = tailrace.erase(spark, query.checkpoint, "user = 7")
+        # Each impression has a touch.
+        assert [(s.side, s.erased) for s in done.sides] == [("left", 2), ("right", 3)]

@@ -226,3 +226,51 @@ def test_amendments_that_could_not_be_right_are_refused(
         made.batch()
     assert refused.value.condition == "TAILRACE_OPTION_INVALID"
     assert refused.value.parameters["argument"] == "amend_for"
+
+
+_LINE = "id long, user long, item long, price long, at timestamp"
+
+
+@pytest.mark.parametrize("further", ["predicate", "label"])
+def test_examples_without_a_column_that_is_needed_now_are_not_amended(
+    stream_test: StreamTest, further: str
+) -> None:
+    """Of the first example the state has neither price nor item, so its amendment would be wrong."""
+    served, events = (stream_test.source(_LINE) for _ in range(2))
+    frames = [source.frame.withWatermark("at", "10 seconds") for source in (served, events)]
+
+    def define(*, more: bool) -> DataFrame:
+        made = tailrace.examples(frames[0], on="user", time="at", release_every="batch", amend_for="1 hour")
+        made = made.label("click", frames[1], time="at", after="10 seconds", where="price = 0")
+        if more and further == "predicate":
+            return made.sample({"price >= 100": 0.0}, seed=1).stream()
+        if more:
+            given: dict[str, Any] = {"on": ["user", "item"], "where": "price = 1", "since": at(-1)}
+            made = made.label("buy", frames[1], time="at", after="10 seconds", **given)
+        return made.stream()
+
+    def go(query: StreamQuery, second: int) -> list[dict[str, Any]]:
+        for source in (served, events):
+            source.add((-1, 9, 9, 9, at(second)))
+        query.run()
+        return [row for row in query.new_rows() if row["user"] != 9]
+
+    with stream_test.query(define(more=False)) as query:
+        served.add((1, 1, 5, 200, at(0)))
+        go(query, 0)
+        assert [row["id"] for row in go(query, 60)] == [1]
+        query.stop()
+        query.restart(define(more=True))
+        # Of these, the sample leaves out the second one, and has its amendment left out, too.
+        served.add((2, 2, 5, 200, at(61)), (3, 3, 5, 7, at(61)))
+        go(query, 62)
+        assert {row["id"] for row in go(query, 120)} == ({3} if further == "predicate" else {2, 3})
+        for user, second_ in ((1, 1), (2, 62), (3, 62)):
+            events.add((10 + user, user, 5, 0, at(second_)), (20 + user, user, 5, 1, at(second_)))
+        amended = {row["user"]: row for row in go(query, 121)}
+        if further == "predicate":
+            assert set(amended) == {3}
+            assert (amended[3]["price"], amended[3]["weight"]) == (7, 1.0)
+        else:
+            assert set(amended) == {2, 3}
+            assert all(row["item"] == 5 and len(row["buy"]) == 1 for row in amended.values())

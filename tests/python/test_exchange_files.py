@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,13 +14,12 @@ import pytest
 import tailrace
 from streams import Row, Streams, at, groups
 from tailrace.errors import TailraceStateError
+from tailrace.testing import StreamTest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
-
-    from tailrace.testing import StreamTest
+    from pyspark.sql import DataFrame, SparkSession
 
 LEFT = [Row(i, i % 4, i) for i in range(12)]
 RIGHT = [Row(100 + i, i % 4, i + 1) for i in range(12)]
@@ -250,3 +249,38 @@ def test_matches_that_a_rescaling_has_moved_are_made_once(
             assert [row for row in groups(query.rows()) if row[0] < len(LEFT)] == expected
     finally:
         spark.conf.unset(strategy)
+
+
+def test_keys_in_another_order_are_the_same_ones(spark: SparkSession, tmp_path: Path) -> None:
+    """Of examples their order follows the columns of the impressions, which may come in another order."""
+
+    def run(directory: Path, *, imports: bool) -> list[dict[str, Any]]:
+        with StreamTest(spark, directory, "12:00") as test:
+            shown, clicked = (test.source("n long, user long, item long, at timestamp") for _ in range(2))
+
+            def joined(*on: str) -> DataFrame:
+                served, clicks = (side.frame.withWatermark("at", "5 seconds") for side in (shown, clicked))
+                times = {"left_time": "at", "right_time": "at", "after": "30 seconds"}
+                return tailrace.join(served, clicks, on=list(on), horizons=["10 seconds"], **times)
+
+            query = test.query(joined("user", "item"))
+            shown.add((1, 7, 8, at(0)), (2, 8, 7, at(5)), (0, 9, 9, at(20)))
+            clicked.add((11, 7, 8, at(6)), (12, 8, 7, at(7)), (0, 9, 9, at(20)))
+            query.run()
+            if imports:
+                query.stop()
+                tailrace.export_state(spark, query.checkpoint, directory / "export")
+                made = joined("item", "user")
+                tailrace.import_state(made, directory / "moved", export=directory / "export")
+                query.checkpoint.rename(directory / "old")
+                (directory / "moved").rename(query.checkpoint)
+                query.restart(made)
+            clicked.add((13, 7, 8, at(25)), (0, 9, 9, at(90)))
+            shown.add((0, 9, 9, at(90)))
+            query.run()
+            rows = [{**row, "labels": [one["n"] for one in row["labels"]]} for row in query.rows()]
+            return sorted((row for row in rows if row["n"]), key=lambda row: (row["n"], row["final"]))
+
+    expected = run(tmp_path / "through", imports=False)
+    assert len(expected) == 4
+    assert run(tmp_path / "imported", imports=True) == expected

@@ -18,8 +18,10 @@ final class AskedKeySuite extends AnyFunSuite {
     RowShapes.One
   )
 
+  private def asked(text: String, join: StateColumns): AskedKey = AskedKey.of(text, Seq(join)).head.get
+
   private def values(text: String, key: (String, DataType)*): Seq[Any] = {
-    val probes = new AskedKey(text, columns(key: _*)).probes(7)
+    val probes = asked(text, columns(key: _*)).probes(7)
     val Seq((_, Seq(probe))) = probes.toSeq: @unchecked
     val types = key.map(_._2).toArray
     new KeyDecoder(types)
@@ -60,8 +62,21 @@ final class AskedKeySuite extends AnyFunSuite {
 
   test("a hot key has a probe for each part, in the partitions of the parts") {
     val hot = columns("a" -> LongType, JoinCheckpoint.Part -> IntegerType)
-    val probes = new AskedKey("a=7", hot.copy(parts = Some(16))).probes(4)
+    val probes = asked("a=7", hot.copy(parts = Some(16))).probes(4)
     assert(probes.values.map(_.size).sum == 16 && probes.keySet.subsetOf((0 to 3).toSet) && probes.size > 1)
-    assert(new AskedKey("a=7", hot).probes(4).values.flatten.size == 1)
+    assert(asked("a=7", hot).probes(4).values.flatten.size == 1)
+  }
+
+  test("each of several joins is asked whose key columns are all named") {
+    val one = columns("a" -> LongType)
+    val two = columns("a" -> LongType, "b" -> LongType)
+    def isAsked(text: String) = AskedKey.of(text, Seq(one, two)).map(_.nonEmpty)
+    assert(isAsked("a=1") == Seq(true, false))
+    assert(isAsked("b=2,a=1") == Seq(true, true))
+    Seq("b=2", "a=1,a=2", "a=1,c=3").foreach { text =>
+      val refusal = intercept[TailraceAnalysisException](isAsked(text))
+      val told = "a value for each key column: a=... or a=...,b=..."
+      assert(text == "a=1,c=3" || refusal.getMessageParameters.get("allowed") == told, text)
+    }
   }
 }

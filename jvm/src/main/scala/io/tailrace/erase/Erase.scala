@@ -9,7 +9,7 @@ import org.apache.spark.sql.tailrace.{SparkCheckpoints, SparkSession}
 import io.tailrace.checkpoint.{BatchFiles, DurableFiles}
 import io.tailrace.common.{Errors, OnFailure, TailraceConf}
 import io.tailrace.inspect.StateColumns
-import io.tailrace.join.{FormerLayouts, JoinCheckpoint}
+import io.tailrace.join.{FormerLayouts, JoinCheckpoint, LabelSettings}
 import io.tailrace.rewrite._
 import io.tailrace.state.{Manifest, StateLayout}
 
@@ -138,7 +138,8 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
     own.map { join =>
       val stored = query.stored(join)
       val columns = StateColumns.of(stored.bound, spark.directory(join.id).toString)
-      val names = new JoinNames(join.id, columns, session.sessionState.conf.resolver)
+      val ofLabels = LabelSettings.furtherKeys(stored.bound.settings)
+      val names = new JoinNames(join.id, columns, ofLabels, session.sessionState.conf.resolver)
       val isChosen = options.operators.isEmpty || options.operators.contains(join.id)
       val (left, right) = if (isChosen) names.sides(subjects.names) else (None, None)
       if (isChosen && left.isEmpty && right.isEmpty)

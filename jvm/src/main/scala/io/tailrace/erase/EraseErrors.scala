@@ -28,6 +28,16 @@ object EraseErrors {
     "operators" -> operators.mkString(", ")
   )
 
+  /** @param keys that all labels have */
+  def ofLabel(column: String, label: String, operator: Long, keys: Seq[String]): TailraceAnalysisException =
+    refuse(
+      "TAILRACE_STATE_ERASE_LABEL_KEY",
+      "column" -> column,
+      "label" -> label,
+      "operator" -> operator,
+      "keys" -> keys.mkString(", ")
+    )
+
   /** @param recursions whose rows are in files of their own */
   def rowsInFlight(checkpoint: String, recursions: Seq[String]): TailraceStateException = stateError(
     "TAILRACE_STATE_ERASE_RECURSION",

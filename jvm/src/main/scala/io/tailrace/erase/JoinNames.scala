@@ -18,10 +18,13 @@ import io.tailrace.join.JoinCheckpoint
   *   key.user     x      x       left.note      left only
   *   note        ambiguous       right.user     no column
   * }}}
+  *
+  * @param ofLabels keys of labels that the join's rows aren't kept by: a label and its column
   */
 private[erase] final class JoinNames(
     operator: Long,
     columns: StateColumns,
+    ofLabels: Seq[(String, String)],
     same: Resolver
 ) {
   import columns.rightKeys
@@ -74,6 +77,11 @@ private[erase] final class JoinNames(
       (fields(key.map(leftKey), 2), fields(key.map(rightKey), 2))
     } else {
       val key = keyNamed(name)
+      // The events of the label have it, too, where nobody looks for it: they would stay.
+      if (key.isEmpty)
+        ofLabels.find { case (_, column) => same(column, name) }.foreach { case (label, column) =>
+          throw EraseErrors.ofLabel(column, label, operator, keys)
+        }
       val (l, r) = (onLeft.orElse(key.map(leftKey)), onRight.orElse(key.map(rightKey)))
       for (one <- l; other <- r if one.key.isEmpty || one.key != other.key)
         throw EraseErrors.ambiguous(parts.mkString("."), operator)

@@ -2,7 +2,7 @@ package io.tailrace.examples
 
 import org.apache.spark.sql.types.StructType
 
-import io.tailrace.join.{ColumnChanges, ColumnTexts, JoinCheckpoint, SettingWords, Side}
+import io.tailrace.join.{ColumnChanges, ColumnTexts, JoinCheckpoint, LabelSettings, SettingWords, Side}
 
 /** What a checkpoint says of settings that have changed, by the arguments of `tailrace.examples`. Those of the join
   * below follow from them:
@@ -71,7 +71,7 @@ private[examples] final class LabelWords(rules: Seq[LabelRule]) extends SettingW
   private def ofLabel(label: String, was: Option[String], now: Option[String]): String =
     if (label == LabelWords.Seed) sentence("`seed` of the sample", was, now)
     else {
-      val (before, after) = (was.map(LabelWords.parts), now.map(LabelWords.parts))
+      val (before, after) = (was.map(LabelSettings.parts), now.map(LabelSettings.parts))
       val changes = Seq(
         ("`on`, besides the common keys,", before.flatMap(_._1), after.flatMap(_._1)),
         ("`attribution`", before.flatMap(_._2), after.flatMap(_._2))
@@ -131,9 +131,6 @@ private[examples] final class LabelWords(rules: Seq[LabelRule]) extends SettingW
 
 private object LabelWords {
   val Seed = "sample seed"
-  private val NotAttributed = ", not attributed"
-  private val Attributed = ", attribution "
-  private val Further = "further keys "
 
   private val shared =
     ". By what they were, examples that have come out have their shares of events. With another name and `since` it is " +
@@ -156,7 +153,7 @@ private object LabelWords {
     else None
   }
 
-  private def wasAttributed(bound: Option[String]): Boolean = bound.exists(parts(_)._2.nonEmpty)
+  private def wasAttributed(bound: Option[String]): Boolean = bound.exists(LabelSettings.parts(_)._2.nonEmpty)
 
   /** Which labels make the common keys others. */
   def otherLabels(was: Option[String], now: Option[String]): Option[String] =
@@ -185,12 +182,4 @@ private object LabelWords {
   }
   object Label extends OfLabel(JoinCheckpoint.OfExamples)
   object Credits extends OfLabel(JoinCheckpoint.Credits)
-
-  /** Further keys and attribution, as [[FoundLabel.bound]] writes them. */
-  def parts(bound: String): (Option[String], Option[String]) = {
-    val at = bound.lastIndexOf(Attributed)
-    val keys = if (at >= 0) bound.take(at) else bound.stripSuffix(NotAttributed)
-    val attribution = Option.when(at >= 0)(bound.drop(at + Attributed.length))
-    Option.when(keys.startsWith(Further))(keys.stripPrefix(Further)) -> attribution
-  }
 }

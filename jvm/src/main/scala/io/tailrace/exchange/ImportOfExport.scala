@@ -12,7 +12,7 @@ import org.json4s.jackson.JsonMethods.parseOpt
 import io.tailrace.common.WatermarkRules.{behind, ofMillis}
 import io.tailrace.common.{LiteralPath, TailraceConf}
 import io.tailrace.inspect.StateColumns
-import io.tailrace.join.{ColumnTexts, ImportableJoin, JoinCheckpoint}
+import io.tailrace.join.{ColumnTexts, ImportableJoin, JoinCheckpoint, KeptColumns, LabelSettings}
 
 /** Makes a checkpoint of an export, whose rows may have been edited, for the query that it is of. */
 private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: String, directory: String) {
@@ -42,7 +42,8 @@ private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: 
   ): ImportReport = {
     // Impressions that a user adds would lack their row among the events, which the query's operator makes.
     val attributed = settings.toSeq.sorted.collect {
-      case (name, text) if name.startsWith(JoinCheckpoint.OfExamples) && text.contains("attribution ") =>
+      case (name, text)
+          if name.startsWith(JoinCheckpoint.OfExamples) && LabelSettings.parts(text)._2.nonEmpty =>
         s"label '${name.stripPrefix(JoinCheckpoint.OfExamples)}' with an attribution"
     }
     if (attributed.nonEmpty) throw ExchangeErrors.queryNeeded(directory, attributed)
@@ -173,7 +174,7 @@ final class ExportedRows private[exchange] (session: SparkSession, root: Path, r
 
   /** The rows for a query that may have other settings. */
   private[exchange] def of(join: ImportableJoin, options: ImportOptions): ImportedRows = {
-    val now = join.boundSettings
+    val now = JoinCheckpoint.withKeysAsIn(settings, join.columns, join.boundSettings)
     def changed(names: Seq[String]) = names.filter(name => settings.get(name) != now.get(name))
     val others = changed(ExportedRows.Meaning)
     val rightColumns = ColumnTexts.read(settings(JoinCheckpoint.RightColumns)).get
@@ -182,6 +183,12 @@ final class ExportedRows private[exchange] (session: SparkSession, root: Path, r
         throw ExchangeErrors.unfit(
           directory,
           "it is of an earlier release, which doesn't say which rows may be amended"
+        )
+      val missing = join.keptColumns.toSeq.flatMap(KeptColumns.missing(settings, _)).sorted
+      if (missing.nonEmpty && exported.rows.get("emitted").exists(_ > 0))
+        throw ExchangeErrors.unfit(
+          directory,
+          s"left rows that were emitted may be amended, and it has no ${missing.mkString(", ")} of them"
         )
       carried(options.left, rightColumns, join.amends)
     } else {

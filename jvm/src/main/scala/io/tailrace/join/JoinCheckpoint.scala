@@ -134,6 +134,17 @@ object JoinCheckpoint {
     RightColumns -> ColumnTexts.write(columns.right)
   )
 
+  /** The settings of a query with its keys in the order of a checkpoint: the same ones in another order are no others.
+    *
+    * @param written  the settings of the checkpoint
+    * @param settings the query's
+    */
+  def withKeysAsIn(
+      written: Map[String, String],
+      columns: JoinColumns,
+      settings: Map[String, String]
+  ): Map[String, String] = settings ++ keysOf(columns.withKeysAsIn(written))
+
   private def keysOf(columns: JoinColumns): Map[String, String] = Map(
     LeftKeys -> ColumnTexts.write(columns.leftKeys),
     RightKeys -> ColumnTexts.write(columns.rightKeys)
@@ -155,16 +166,16 @@ object JoinCheckpoint {
     val schema = JoinSchema.of(join.columns)
     val (settings, later) = (join.boundSettings, join.settingsAddedLater)
     if (batchId == 0 && !hasState(directory, conf)) {
-      val all = settings ++ later.map { case (name, s) => name -> s.named.getOrElse(s.initial) }
+      val all = settings ++ later.map { case (name, s) => name -> s.named.getOrElse(s.initial) } ++
+        join.keptColumns.map(KeptColumns.Setting -> KeptColumns(_, batchId).text)
       val first = JoinCheckpoint(Format, all, schemas = Seq(schema), sources = sources)
       BoundCheckpoint(write(directory, conf, first))
     } else {
       val written = read(directory, conf, batchId)
       val before = later.flatMap { case (name, s) => s.earlier.map(name -> _) } ++ written.settings
       // The state keeps the order of keys that it began with.
-      val now = settings ++ keysOf(join.columns.withKeysAsIn(written.settings)) ++ later.flatMap {
-        case (name, s) =>
-          s.named.orElse(before.get(name)).map(name -> _)
+      val now = withKeysAsIn(written.settings, join.columns, settings) ++ later.flatMap { case (name, s) =>
+        s.named.orElse(before.get(name)).map(name -> _)
       }
       val unknown = later.keySet -- before.keySet
       val names =
@@ -182,9 +193,14 @@ object JoinCheckpoint {
         .flatMap(name => join.newcomer(name, before).map(join.settingWords.added(name, _)))
       val refused = changes ++ added ++ columns.refused
       if (refused.nonEmpty) throw Errors.checkpointIncompatible(directory.toString, refused)
+      val kept = join.keptColumns.map { needed =>
+        val was = KeptColumns.of(written.settings, needed)
+        was -> was.next(needed, batchId)
+      }
       val bound = written.copy(
         // Rows of a time with what the query lacks now are there again if it comes back.
-        settings = before.filter { case (name, _) => join.mayLack(name) } ++ now,
+        settings = before.filter { case (name, _) => join.mayLack(name) } ++ now ++
+          kept.map { case (_, next) => KeptColumns.Setting -> next.text },
         schemas = columns.schemas,
         schema = columns.schema,
         grown = window.grown,
@@ -192,7 +208,10 @@ object JoinCheckpoint {
         sources = if (written.sources.isEmpty) Nil else (written.sources ++ sources).distinct.sorted
       )
       // From now on the checkpoint is bound to them, too.
-      BoundCheckpoint(if (bound == written) written else write(directory, conf, bound), columns.told)
+      BoundCheckpoint(
+        if (bound == written) written else write(directory, conf, bound),
+        columns.told ++ kept.flatMap { case (was, next) => next.told(was) }
+      )
     }
   }
 

@@ -63,6 +63,9 @@ trait ImportableJoin extends JoinNode {
   /** True if left rows that were emitted may be amended. */
   def amends: Boolean
 
+  /** As a stream of it has them: [[StoredJoin.keptColumns]]. */
+  def keptColumns: Option[Set[String]] = None
+
   /** The same join for the one micro-batch of an import, which takes rows as they are and emits none.
     *
     * @param left  has the columns of the left side, and behind them a BOOLEAN: whether the row was emitted, and is

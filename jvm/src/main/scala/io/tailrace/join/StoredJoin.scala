@@ -61,6 +61,11 @@ trait StoredJoin {
   /** Whether `before` and `after` may be shorter at a later start, because rows that wait are complete without. */
   def mayShrink: Boolean = false
 
+  /** Names of the columns that are kept of left rows that have come out, for their amendments; none: no others than the
+    * keys and the time, which never change.
+    */
+  def keptColumns: Option[Set[String]] = None
+
   /** How errors say what has changed. */
   def settingWords: SettingWords = SettingWords.OfJoin
 

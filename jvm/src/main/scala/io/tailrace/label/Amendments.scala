@@ -41,8 +41,10 @@ private[label] final class Amendments(
 
   private val complete: Long = {
     // If the window is longer from this batch on, what has come out before had the shorter one.
-    val known = store.amendsAfter.filter(_ => times.earlier.isEmpty)
-    (store.amendsAfter ++ Option.when(known.isEmpty)(store.expiredThrough)).max
+    val known = store.amendsAfter.filter(_ => times.earlier.isEmpty && !times.keepsMore)
+    // Silence may have let rows out ahead of those that have expired.
+    val lacking = newest.filter(_ => times.keepsMore)
+    (store.amendsAfter ++ Option.when(known.isEmpty)(store.expiredThrough) ++ lacking).max
   }
 
   /** Left rows after this time may be amended by rows of this batch. */

@@ -48,8 +48,10 @@ case class LabelJoin(
     )
   }
 
-  override def boundSettings: Map[String, String] =
-    StoredLabelJoin(columns, LabelJoinStrategy.streaming(settings)).boundSettings
+  private def stored = StoredLabelJoin(columns, LabelJoinStrategy.streaming(settings))
+
+  override def boundSettings: Map[String, String] = stored.boundSettings
+  override def keptColumns: Option[Set[String]] = stored.keptColumns
 
   override def amends: Boolean = settings.amendFor.nonEmpty
 

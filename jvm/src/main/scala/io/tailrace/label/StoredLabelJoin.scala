@@ -92,7 +92,12 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
 
   /** Labels may be left out, and so may a sample. */
   override def mayLack(setting: String): Boolean =
-    Seq(JoinCheckpoint.OfExamples, JoinCheckpoint.Credits).exists(setting.startsWith(_))
+    setting == KeptColumns.Setting ||
+      Seq(JoinCheckpoint.OfExamples, JoinCheckpoint.Credits).exists(setting.startsWith(_))
+
+  /** A join amends by its keys alone. Labels of examples may have further ones. */
+  override def keptColumns: Option[Set[String]] =
+    Option.when(settings.amendFor.nonEmpty && settings.alsoBound.nonEmpty)(columns.kept.map(_.name).toSet)
 
   override def newcomer(setting: String, written: Map[String, String]): Option[String] =
     settings.form.newcomer(setting, written)
@@ -234,7 +239,8 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
         exec.partitionsOfRelease,
         shorter.map(was => window.copy(after = was)),
         closing.fold(CloseAfter.throughOfRerun(exec))(_.through),
-        exec.grown
+        exec.grown,
+        KeptColumns.beginsIn(exec.batchId, exec.checkpointSettings)
       ),
       now,
       waiting
@@ -252,6 +258,7 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
   * @param earlier       the window of the batches before, if it has grown with this one
   * @param closed        left rows up to this time come out in any case; none: those that have expired
   * @param grown         the windows of all batches
+  * @param keepsMore     whether left rows that came out in earlier batches lack columns that amendments need
   */
 final case class LabelJoinTimes(
     watermark: Long,
@@ -261,7 +268,8 @@ final case class LabelJoinTimes(
     partitions: Int = 1,
     earlier: Option[JoinWindow] = None,
     closed: Option[Long] = None,
-    grown: Seq[Growth] = Nil
+    grown: Seq[Growth] = Nil,
+    keepsMore: Boolean = false
 )
 
 private[tailrace] final class LabelJoinTasks(

@@ -40,7 +40,7 @@ private[tailrace] final class SplitRuns(newFile: () => File) extends AutoCloseab
     part.writer.end()
     part.writer.finish()
     part.writer.close()
-    SplitRun(target.toInt, WrittenFile.of(part.file), part.writer.sections)
+    SplitRun(target.toInt, WrittenFile.ofRun(part.file), part.writer.sections)
   }
 
   override def close(): Unit = parts.values.foreach(_.writer.close())

@@ -219,7 +219,7 @@ private[state] final class Compactor(
       if (sections.nonEmpty) {
         val written = sections.map(_.copy(schema = inputs.head.section.schema))
         val run =
-          stateLog.upload(WrittenFile.of(local.file), local.name).copy(sections = written, level = level)
+          stateLog.upload(WrittenFile.ofRun(local.file), local.name).copy(sections = written, level = level)
         isIn(local, run)
         logInfo(s"Compacted ${runsOf(inputs)} runs into ${run.name}, level $level")
         compacted(run)

@@ -1,7 +1,7 @@
 package io.tailrace.state
 
 import java.io.{File, IOException}
-import java.nio.file.Files
+import java.nio.file.{Files, NoSuchFileException}
 import java.util.UUID
 import java.util.concurrent.TimeUnit.NANOSECONDS
 
@@ -121,7 +121,10 @@ final class TailraceStateStore private[state] (
   /** The file under the run's name, by which a later owner of the partition finds it. */
   private def named(name: String, file: File): File =
     try Files.move(file.toPath, owner.localFile(name).toPath).toFile
-    catch { case e: IOException => throw Errors.stateFileUnavailable(file.getPath, "renamed", e) }
+    catch {
+      case e: NoSuchFileException if !file.exists => throw WrittenFile.gone(file, e)
+      case e: IOException => throw Errors.stateFileUnavailable(file.getPath, "renamed", e)
+    }
 
   private def held(name: String, file: File, content: LocalContent): LocalRun = {
     val local = owner.localRun(name, file, content)
@@ -130,7 +133,7 @@ final class TailraceStateStore private[state] (
   }
 
   private def sealedBy(local: LocalRun): WrittenFile =
-    OnFailure(local.release())(WrittenFile.of(local.file))
+    OnFailure(local.release())(WrittenFile.ofRun(local.file))
 
   private def write(file: File, stores: Seq[SortedRows]): Seq[Section] =
     try {

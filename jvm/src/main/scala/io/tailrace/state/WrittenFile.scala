@@ -4,6 +4,8 @@ import java.io._
 import java.nio.file.NoSuchFileException
 import java.util.zip.CRC32C
 
+import org.rocksdb.{RocksDBException, SstFileReader}
+
 import io.tailrace.common.Errors
 
 /** A finished local file, and what it had when it was written:
@@ -27,11 +29,33 @@ final class WrittenFile private (val file: File, val length: Long, val crc32c: L
 
 object WrittenFile {
 
-  /** To be called when it has just been written.
+  /** The file as it is now.
     *
     * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_LOCAL_FILE if it is gone
     */
   def of(file: File): WrittenFile = read(file)((_, _) => ())
+
+  /** A run that has just been written. RocksDB has made the checksums of its blocks before it wrote them. So a disk that
+    * has changed a block since then is found, and what it has made of it doesn't become what was written. The blocks are
+    * checked behind the checksum of the whole: what changes later isn't copied.
+    *
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_LOCAL_FILE if it is gone or damaged
+    */
+  def ofRun(file: File): WrittenFile = {
+    val written = of(file)
+    val reader = new SstFileReader(SstOptions.options)
+    try {
+      reader.open(file.getPath)
+      reader.verifyChecksum()
+    } catch {
+      case e: RocksDBException =>
+        throw damaged(file, if (file.exists) s"a block can't be read: ${e.getMessage}" else "it is gone", e)
+    } finally reader.close()
+    written
+  }
+
+  /** It was deleted before it got into the checkpoint. */
+  def gone(file: File, cause: IOException): Throwable = damaged(file, "it is gone", cause)
 
   private def read(file: File)(write: (Array[Byte], Int) => Unit): WrittenFile = {
     // An error of the local file isn't one of the file that it is copied to.

@@ -1,0 +1,56 @@
+package io.tailrace.join
+
+/** The columns that are kept of left rows that have come out and may be amended, beside their keys and time, and since
+  * when. The labels of examples and the predicates of their sample need them:
+  *
+  * {{{
+  *   batch 0    sample({"item = 5": 0.1})                        `item` from batch 0
+  *   batch 7    sample({"item = 5": 0.1, "price > 9": 1.0})      `item`, `price` from batch 7
+  * }}}
+  *
+  * Rows that came out before batch 7 have no price. What their amendments would show is wrong, so they have none.
+  */
+private[join] final case class KeptColumns(names: Set[String], from: Long) {
+  import KeptColumns.quoted
+
+  /** Those of a start that needs these columns from this batch on. With fewer of them, nothing begins anew. */
+  def next(needed: Set[String], batch: Long): KeptColumns =
+    KeptColumns(needed, if (needed.subsetOf(names)) from else batch)
+
+  /** As a checkpoint has it. */
+  def text: String = s"${quoted(names)}${KeptColumns.From}$from"
+
+  /** What becomes of the rows of before, for a warning; none: they are amended as ever. */
+  def told(before: KeptColumns): Option[String] = Option.when(from != before.from)(
+    s"those that were emitted have no ${quoted(names -- before.names)} and aren't amended any more"
+  )
+}
+
+object KeptColumns {
+
+  /** Its name among the settings of a checkpoint. It never changes. */
+  val Setting = "amended rows have"
+  private val From = " from batch "
+  private val Name = "`((?:[^`]|``)*)`".r
+
+  private def quoted(names: Set[String]): String =
+    names.toSeq.sorted.map(name => s"`${name.replace("`", "``")}`").mkString(", ")
+
+  private def read(text: String): KeptColumns = {
+    val at = text.lastIndexOf(From)
+    val names = Name.findAllMatchIn(text.take(at)).map(_.group(1).replace("``", "`")).toSet
+    KeptColumns(names, text.drop(at + From.length).toLong)
+  }
+
+  /** @param settings of the checkpoint; without the setting, all rows that have come out have what is needed now */
+  private[join] def of(settings: Map[String, String], needed: Set[String]): KeptColumns =
+    settings.get(Setting).fold(KeptColumns(needed, 0L))(read)
+
+  /** What is needed and isn't there of rows that have come out. */
+  def missing(settings: Map[String, String], needed: Set[String]): Set[String] =
+    needed -- of(settings, needed).names
+
+  /** Whether rows that came out before this batch lack columns that are needed from it on. */
+  def beginsIn(batch: Long, settings: Map[String, String]): Boolean =
+    batch > 0 && settings.get(Setting).exists(read(_).from == batch)
+}

@@ -1,0 +1,34 @@
+package io.tailrace.join
+
+/** What a checkpoint says of the labels of `tailrace.examples`, in one text each:
+  *
+  * {{{
+  *   examples: click    no further keys, not attributed
+  *   examples: buy      further keys item BIGINT, attribution last_touch
+  * }}}
+  */
+private[tailrace] object LabelSettings {
+  private val NotAttributed = ", not attributed"
+  private val Attributed = ", attribution "
+  private val Further = "further keys "
+
+  /** Further keys and attribution. */
+  def parts(bound: String): (Option[String], Option[String]) = {
+    val at = bound.lastIndexOf(Attributed)
+    val keys = if (at >= 0) bound.take(at) else bound.stripSuffix(NotAttributed)
+    val attribution = Option.when(at >= 0)(bound.drop(at + Attributed.length))
+    Option.when(keys.startsWith(Further))(keys.stripPrefix(Further)) -> attribution
+  }
+
+  /** Key columns of labels that not all labels have. The state is by the others: it has events with these inside, and so
+    * have the touches of impressions.
+    *
+    * @param settings of the checkpoint
+    * @return pairs of a label and a column of the impressions
+    */
+  def furtherKeys(settings: Map[String, String]): Seq[(String, String)] = for {
+    (setting, bound) <- settings.toSeq.sorted if setting.startsWith(JoinCheckpoint.OfExamples)
+    keys <- parts(bound)._1.toSeq
+    column <- ColumnTexts.read(keys).toSeq.flatten
+  } yield setting.stripPrefix(JoinCheckpoint.OfExamples) -> column.name
+}

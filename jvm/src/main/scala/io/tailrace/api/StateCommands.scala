@@ -13,8 +13,8 @@ import io.tailrace.rescale.{Rescale, RescaleReport, RescaledCopy}
 /** What can be done with the checkpoint of a query that doesn't run. */
 trait StateCommands {
 
-  /** Gives the joins of a checkpoint another number of state partitions. The query must not run: it goes on with
-    * the new number when it starts again. After an error it goes on with either, and the call may be repeated.
+  /** Gives the joins of a checkpoint another number of state partitions. The query must not run: it continues with
+    * the new number when it starts again. After an error it continues with either, and the call may be repeated.
     *
     * @param checkpoint the query's checkpointLocation
     * @param dryRun     only reads and counts the rows
@@ -112,7 +112,7 @@ trait StateCommands {
   }
 
   /** Erases rows of a checkpoint's joins, from all versions of the state. The query must not run: it goes on without
-    * these rows when it starts again. After an error it may go on with them, and the call may be repeated.
+    * these rows when it starts again. After an error it may continue with them, and the call may be repeated.
     *
     * @param checkpoint the query's checkpointLocation
     * @throws io.tailrace.common.TailraceAnalysisException if nothing can be erased so

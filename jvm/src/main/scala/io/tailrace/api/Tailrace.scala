@@ -23,10 +23,10 @@ object Tailrace extends StateCommands {
   /** Joins each left row with the right rows of equal keys whose time is in
     * `[left time - before, left time + after]`, both ends included.
     *
-    * With how = "left" each left row comes out once, when the watermark has reached its time plus `after`, or
+    * With how = "left" each left row is emitted once, when the watermark has reached its time plus `after`, or
     * up to `releaseEvery` later.
     * Its matches are in the column `into`, an array of structs of all right columns but the keys, ordered by
-    * right time. With how = "inner" each pair comes out as soon as both rows are there. A null key matches
+    * right time. With how = "inner" each pair is emitted as soon as both rows are there. A null key matches
     * nothing. Two batch DataFrames give the same rows as two streams with the same data.
     *
     * {{{
@@ -104,7 +104,7 @@ object Tailrace extends StateCommands {
   /** Gives each left row the newest right row of its key at or before left time - `delay`, and not older than
     * `maxAge` before that; null if there is none. Both ends are included.
     *
-    * A left row comes out once, when the watermark has reached its time - `delay`. The right row is in the column
+    * A left row is emitted once, when the watermark has reached its time - `delay`. The right row is in the column
     * `into`, a struct of all right columns but the keys. A null key finds nothing. Of right rows of one time the
     * last by content is taken. Two batch DataFrames give the same rows as two streams with the same data.
     *
@@ -130,7 +130,7 @@ object Tailrace extends StateCommands {
   }
 
   /** Joins two streams by a unique key, each left row with at most one right row. A left row is held until
-    * all right partitions have been read past it by `syncDelay`. Then it comes out with its right row, or
+    * all right partitions have been read past it by `syncDelay`. Then it is emitted with its right row, or
     * without one. The join waits for a partition that stalls, and loses none of its matches.
     *
     * {{{
@@ -139,7 +139,7 @@ object Tailrace extends StateCommands {
     * }}}
     *
     * The result has the left columns, and the right columns without the keys: null if unmatched, with a
-    * suffix if the left side has their name. If duplicates or rows ahead of the clock come out marked, it has
+    * suffix if the left side has their name. If duplicates or rows ahead of the clock are emitted marked, it has
     * the column `_mark`. The output mode is append.
     *
     * @param on pairs of key columns (left, right) of orderable types: equal ones, or numeric ones of which
@@ -281,8 +281,8 @@ object Tailrace extends StateCommands {
   def windowReport(session: SparkSession, path: String): DataFrame =
     ReportTable.read(session.asInstanceOf[ClassicSession], path)
 
-  /** Feeds the results of an operation back to it: each result comes out, and is given to `op` once more,
-    * until `op` gives no more rows. The rows of `frame` itself don't come out.
+  /** Feeds the results of an operation back to it: each result is emitted, and is given to `op` again,
+    * until `op` gives no more rows. The rows of `frame` itself aren't emitted.
     *
     * {{{
     *   val ancestors = Tailrace.recursively(nodes.select("node"), RecursionOptions()) { updates =>

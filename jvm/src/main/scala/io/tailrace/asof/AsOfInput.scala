@@ -9,10 +9,10 @@ import io.tailrace.common.WatermarkRules.isLate
 import io.tailrace.join.{JoinInput, JoinMetrics, StoredJoinContext}
 import io.tailrace.state._
 
-/** Reads the inputs of an as-of join: encodes keys, tells late rows from others, and left rows that come out in
-  * this micro-batch from those that wait. Left rows without a time come out at once.
+/** Reads the inputs of an as-of join: encodes keys, tells late rows from others, and left rows that are emitted in
+  * this micro-batch from those that wait. Left rows without a time are emitted at once.
   *
-  * @param through    left rows up to this time come out in this micro-batch
+  * @param through    left rows up to this time are emitted in this micro-batch
   * @param late       what becomes of late left rows
   */
 private[asof] final class AsOfInput(
@@ -29,7 +29,7 @@ private[asof] final class AsOfInput(
   private val due = new FlushingRows(memory, bufferBytes, () => flushDue(), () => makeRoom())
   private val scratch = new ArrayBuffer[ScratchRun]
 
-  /** The left rows that come out in this micro-batch and weren't in the state. */
+  /** The left rows that are emitted in this micro-batch and weren't in the state. */
   def dueSections: Seq[LiveSection] = scratch.iterator.flatMap(_.sections).toSeq
 
   override def readLeft(rows: Iterator[InternalRow]): Iterator[UnsafeRow] = new Reading(rows, columns.left) {
@@ -70,7 +70,7 @@ private[asof] final class AsOfInput(
       private val timeOrdinal = columns.rightTimeOrdinal
       private val payload = columns.payloadProjection()
 
-      // Left rows up to there have come out, by silence if the watermark is behind their points.
+      // Left rows up to there have been emitted, by silence if the watermark is behind their points.
       private val missedThrough = window.point(store.expiredThrough)
       private var missing = 0L
       private var lateRows = 0L

@@ -71,7 +71,7 @@ case class AsOfBatchExec(
     copy(left = newLeft, right = newRight)
 }
 
-/** Joins two iterators that are sorted by key and time. Holds one right row. Each row that comes out is valid
+/** Joins two iterators that are sorted by key and time. Holds one right row. Each row that is emitted is valid
   * until the next one.
   */
 private final class AsOfBatchMerge(

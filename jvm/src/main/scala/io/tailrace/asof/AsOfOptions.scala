@@ -20,7 +20,7 @@ import io.tailrace.plan.{Columns, OwnColumns}
   *                  stands: a duration
   * @param onLate    "drop" or "mark": whether left rows behind the watermark come out, without a right row and with the
   *                  reason in a column `_mark`
-  * @param passesLate whether they come out as ordinary rows. They have a mark already
+  * @param passesLate whether they are emitted as ordinary rows. They have a mark already
   * @param call      what a user has called, for errors; `words` likewise: what the sides are for the user
   */
 final case class AsOfOptions(
@@ -54,10 +54,10 @@ sealed trait LateLefts
 object LateLefts {
   case object Dropped extends LateLefts
 
-  /** They come out as ordinary rows. */
+  /** They are emitted as ordinary rows. */
   case object Passed extends LateLefts
 
-  /** They come out with a mark. */
+  /** They are emitted with a mark. */
   case object Marked extends LateLefts
 }
 

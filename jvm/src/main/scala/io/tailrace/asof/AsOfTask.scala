@@ -31,7 +31,7 @@ private[asof] final class AsOfTask(
 
   private val leftKind = StoreKind.LeftTimeSorted
 
-  /** Left rows up to this time come out in this micro-batch, or have come out. */
+  /** Left rows up to this time are emitted in this micro-batch, or have been emitted. */
   private val through: Long =
     (Seq(store.expiredThrough, window.leftExpiry(times.watermark)) ++ times.closed).max
   private val writer = new AsOfWriter(columns, memory)
@@ -73,7 +73,7 @@ private[asof] final class AsOfTask(
     new Found(Seq(expiring.get, arrived.get))
   }
 
-  /** The left rows that come out, each with its right row: one in a step. */
+  /** The left rows that are emitted, each with its right row: one in a step. */
   private final class Found(due: Seq[ExpiringRows]) extends StepwiseRows[UnsafeRow] {
     private val rightSections = store.sectionsOf(StoreKind.RightNewest)
     private val leftRow = new UnsafeRow(columns.left.size)

@@ -104,12 +104,12 @@ private final class AsOfDriver(settings: AsOfSettings, exec: StoredJoinExec) ext
     )
   }
 
-  /** Points of left rows may have been passed whenever the watermark has moved, and rows come out by silence. */
+  /** Points of left rows may have been passed whenever the watermark has moved, and rows are emitted by silence. */
   override def needsAnother(watermarkMs: Long): Boolean =
     exec.eventTimeWatermarkForEviction.exists(watermarkMs > _) || closing.exists(_.needsBatch())
 
-  /** A left row comes out when the watermark passes its point, or with the batch that has it. Neither is after
-    * the watermark passes the row. Late ones, which may come out too, are behind it.
+  /** A left row is emitted when the watermark passes its point, or with the batch that has it. Neither is after
+    * the watermark passes the row. Late ones, which may be emitted too, are behind it.
     */
   override def outputWatermark(inputWatermarkMs: Long): Option[Long] = Some(inputWatermarkMs)
 
@@ -125,9 +125,9 @@ private final class AsOfDriver(settings: AsOfSettings, exec: StoredJoinExec) ext
 
 /** The times of a micro-batch, in microseconds.
   *
-  * @param watermark     left rows come out by it
+  * @param watermark     left rows are emitted by it
   * @param lateWatermark rows are late by it: the watermark of the micro-batch before
-  * @param closed        left rows up to this time come out in any case; none: those whose points have been passed
+  * @param closed        left rows up to this time are emitted in any case; none: those whose points have been passed
   */
 final case class AsOfTimes(watermark: Long, lateWatermark: Long, closed: Option[Long] = None)
 

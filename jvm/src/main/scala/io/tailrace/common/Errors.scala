@@ -39,7 +39,7 @@ sealed abstract class TailraceRunException(
 final class TailraceStateException(condition: String, parameters: Map[String, String], cause: Throwable)
     extends TailraceRunException(condition, parameters, cause)
 
-/** Spark has no more memory for the rows of a task. Code that can go on with less memory catches it. */
+/** Spark has no more memory for the rows of a task. Code that can continue with less memory catches it. */
 final class RowMemoryExhausted(condition: String, parameters: Map[String, String])
     extends TailraceRunException(condition, parameters, null)
 

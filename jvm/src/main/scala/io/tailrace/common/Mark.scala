@@ -25,7 +25,7 @@ object Mark {
   /** A right row of `join` at or behind the watermark. */
   case object LateRight extends Mark("late_right")
 
-  /** The new group of a left row of `join` that has come out before. */
+  /** The new group of a left row of `join` that has been emitted before. */
   case object Amended extends Mark("amended")
 
   /** A record of `filter_replays` that was written again. */
@@ -44,7 +44,7 @@ object Mark {
 
   val Column = "_mark"
 
-  /** The schema of the column by itself. */
+  /** The schema of the column on its own. */
   val Schema: StructType = new StructType().add(Column, StringType)
 
   /** The value of ordinary rows. */

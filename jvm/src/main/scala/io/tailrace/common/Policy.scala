@@ -13,10 +13,10 @@ object Policy {
   /** The row is left out, and counted. */
   case object Drop extends Policy("drop")
 
-  /** The row comes out with the reason in its column `_mark`. */
+  /** The row is emitted with the reason in its column `_mark`. */
   case object Mark extends Policy("mark")
 
-  /** The row comes out as an ordinary one. */
+  /** The row is emitted as an ordinary one. */
   case object Emit extends Policy("emit")
 
   /** The query ends with an error that names the row, the partition or the limit. */

@@ -31,7 +31,7 @@ object TailraceConf {
     new NumberEntry("spark.tailrace.state.compactionRuns", 32, least = 2, most = 1000)
 
   /** The bytes of a batch's runs that are written into the file of the manifest, which makes one file of two.
-    * A larger run is copied into the checkpoint while its task goes on.
+    * A larger run is copied into the checkpoint while its task continues.
     */
   val InlineRunBytes: BytesEntry =
     new BytesEntry("spark.tailrace.state.inlineRunBytes", 8L << 20, least = 0, most = 1L << 30)

@@ -1,6 +1,6 @@
 package io.tailrace.driver
 
-/** Notices that an operator has had input for a while, and that nothing has come out of it. A row that comes out
+/** Notices that an operator has had input for a while, and that nothing has come out of it. A row that is emitted
   * begins it anew.
   *
   * {{{

@@ -67,7 +67,7 @@ trait TellsDriver extends SparkPlan {
   def hasTold: Boolean
 }
 
-/** An operator that keeps rows from batch to batch, and knows which have not come out yet. */
+/** An operator that keeps rows from batch to batch, and knows which have not been emitted yet. */
 trait HeldWork {
 
   /** Its name in the query. */

@@ -43,11 +43,11 @@ final case class SourceFacts(
 /** What is known of the rows that wait in a join. */
 sealed trait JoinFacts {
 
-  /** Whether they say why nothing comes out. */
+  /** Whether they say why nothing is emitted. */
   def isReason: Boolean
 }
 
-/** A row that waits, the next one that comes out.
+/** A row that waits, the next one that is emitted.
   *
   * @param time      its event time
   * @param isBound   whether the row may be newer than `time`
@@ -68,15 +68,15 @@ final case class NextRow(
 
 /** Rows of `tailrace.join`.
   *
-  * @param isGrouped whether a row comes out for each left row, when its window has closed; else pairs at once
+  * @param isGrouped whether a row is emitted for each left row, when its window has closed; else pairs at once
   * @param watermark of the join, which operators before it may hold back; none: there is none yet
   * @param left      rows that wait; none: unknown
   * @param right     the same
-  * @param next      the next row to come out; of pairs, the next one that is given up
+  * @param next      the next row to be emitted; of pairs, the next one that is given up
   * @param late      rows of the last batch that were behind the watermark, left and right
   * @param streams   those of the labels of examples; of another join none
   * @param closeAfterMs after how long without input of the query rows come out all the same; none: unknown, or never
-  * @param closedThrough left rows up to this time have come out that way, before the watermark
+  * @param closedThrough left rows up to this time have been emitted that way, before the watermark
   */
 final case class LabelFacts(
     isGrouped: Boolean,
@@ -113,7 +113,7 @@ final case class LabelStreamFacts(
 
 /** Rows of `tailrace.sync_join`.
   *
-  * @param released left rows before this time have come out; none: nothing is released yet
+  * @param released left rows before this time have been emitted; none: nothing is released yet
   * @param sides    the right one first
   * @param ofSeveral names of the joins whose progress this may be, if the checkpoint doesn't say which
   */

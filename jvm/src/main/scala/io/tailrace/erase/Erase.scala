@@ -39,7 +39,7 @@ final case class EraseOptions(
   *   5  the files of before are deleted, with all earlier versions, and rows that had come out
   * }}}
   *
-  * Until step 4 the query goes on with what it had. Behind it, it goes on without the rows, and deletes the files
+  * Until step 4 the query continues with what it had. Behind it, it continues without the rows, and deletes the files
   * itself where this one has died. To erase again does all of it anew.
   */
 private[tailrace] final class Erase(session: SparkSession, checkpoint: String, options: EraseOptions) {

@@ -18,7 +18,7 @@ import io.tailrace.common.{Arguments, Durations}
   */
 sealed trait Attribution extends Serializable {
 
-  /** Whether events carry their credit. Else they are with one impression only, and have it all. */
+  /** Whether events carry their credit. Otherwise, they are with one impression only, and have it all. */
   def isShared: Boolean
 }
 

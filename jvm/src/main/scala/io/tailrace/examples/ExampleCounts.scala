@@ -37,7 +37,7 @@ private[tailrace] object ExampleCounts {
     }
   }
 
-  /** Whether a row is a late one that comes out by itself, or an amended one. */
+  /** Whether a row is a late one that is emitted on its own, or an amended one. */
   def isMarked(options: ExampleOptions): Column =
     if (options.hasMarks) Columns.named(Mark.Column).isNotNull else lit(false)
 
@@ -56,7 +56,7 @@ private[tailrace] object ExampleCounts {
       dropped: Seq[(String, Column)]
   ): DataFrame = {
     val notMarked = if (options.hasMarks) !isMarked(options) else lit(true)
-    // An example is counted once. With "late_positives", not each has a final version that comes out.
+    // An example is counted once. With "late_positives", not each has a final version that is emitted.
     val isOnce = options.horizons.nonEmpty && options.emit != Emit.LatePositives.name
     val isExample = if (isOnce) notMarked && Columns.named(Horizons.Final) else notMarked
     val caps = labels.map { label =>

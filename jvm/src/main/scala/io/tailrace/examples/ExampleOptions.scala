@@ -14,9 +14,9 @@ import io.tailrace.label.{Emit, JoinOptions}
   * @param onLate       "drop" or "mark", as in [[io.tailrace.label.JoinOptions]]
   * @param releaseEvery how long the row of an impression may wait for others when its last window has closed
   * @param name         of the counts in the query's progress
-  * @param horizons     when versions of an example come out, and which, as in [[io.tailrace.label.JoinOptions]];
-  *                     the final one comes out when the longest of the labels' windows has closed
-  * @param closeAfter   after how long without any input of the query examples that wait come out: a duration
+  * @param horizons     when versions of an example are emitted, and which, as in [[io.tailrace.label.JoinOptions]];
+  *                     the final one is emitted when the longest of the labels' windows has closed
+  * @param closeAfter   after how long without any input of the query examples that wait are emitted: a duration
   * @param amendFor     how long after its longest window has closed an example may be amended, as in
   *                     [[io.tailrace.label.JoinOptions]]
   */
@@ -124,10 +124,10 @@ final case class ExampleFeatures(
     )
 }
 
-/** Which examples come out.
+/** Which examples are emitted.
   *
   * @param rates  predicates over the finished row in SQL, each with the share of its rows to keep, 0 to 1. The
-  *               first one that holds counts; a row for which none holds comes out
+  *               first one that holds counts; a row for which none holds is emitted
   * @param seed   of the hash of key and time that chooses rows
   * @param weight name of a column with 1 / rate
   */

@@ -18,7 +18,7 @@ import io.tailrace.plan.Columns
   *   impressions ────────────>   its window holds those of all labels              (LabelMatches)
   * }}}
   *
-  * So an impression is in the state once, and its row comes out when the longest window has closed. Each label
+  * So an impression is in the state once, and its row is emitted when the longest window has closed. Each label
   * has its own window, keys and policy behind the join.
   *
   * @param sameName the session's rule for names, case-insensitive by default
@@ -129,7 +129,7 @@ private[tailrace] final class ExamplesResolution(
       before = s"${windows.map(_.before).max} microseconds",
       into = Group,
       onLate = options.onLate,
-      // Of the impressions that share a late event, some may have come out without it.
+      // Of the impressions that share a late event, some may have been emitted without it.
       lateLabels = Option.when(found.exists(_.isAttributed))(false),
       releaseEvery = options.releaseEvery,
       horizons = options.horizons,

@@ -34,7 +34,7 @@ private[examples] final class LabelEvents(rule: LabelRule, columns: JoinColumns)
   private var shares = new Array[Long](16)
   private var sharing = new Array[Int](16)
 
-  // Those that come out.
+  // Those that are emitted.
   private var bases = new Array[AnyRef](16)
   private var offsets = new Array[Long](16)
   private var lengths = new Array[Int](16)

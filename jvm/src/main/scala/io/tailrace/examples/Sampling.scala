@@ -14,7 +14,7 @@ import io.tailrace.common.{OwnNames, Policy}
 import io.tailrace.plan.Columns
 import io.tailrace.plan.Columns.named
 
-/** Keeps a share of the examples, by predicates over the finished row. Which rows come out depends on key, time
+/** Keeps a share of the examples, by predicates over the finished row. Which rows are emitted depends on key, time
   * and seed alone: a restart, a retry, and a batch job over the same data choose the same ones.
   *
   * {{{
@@ -40,7 +40,7 @@ private[tailrace] final class Sampling(
   /** @param count counts rows, with whether each predicate has left them out */
   def of(examples: DataFrame)(count: (DataFrame, Seq[(String, Column)]) => DataFrame): DataFrame = {
     check(examples)
-    // A late row that comes out marked is no example, and no sample leaves it out. An amended one is sampled by its
+    // A late row that is emitted marked is no example, and no sample leaves it out. An amended one is sampled by its
     // new group, with the hash that the example had.
     val isLate = ExampleCounts.isMarked(options) && !ExampleCounts.isAmended(options)
     val place = sample.rates.zipWithIndex.foldRight(lit(0)) { case (((predicate, _), i), rest) =>
@@ -60,7 +60,7 @@ private[tailrace] final class Sampling(
   }
 
   /** Leaves out impressions before they are stored, where the labels can't change that: the first predicate is `true`.
-    * Those that stay are asked once more, with the same answer.
+    * Those that stay are asked again, with the same answer.
     *
     * @param frames of the labels
     */
@@ -84,11 +84,11 @@ private[tailrace] final class Sampling(
     ) == Literal.TrueLiteral
   }
 
-  /** Whether each impression is: late ones come out marked, and a touch has a share of what others have. */
+  /** Whether each impression is: late ones are emitted marked, and a touch has a share of what others have. */
   private def isNeeded: Boolean =
     options.onLate == Policy.Mark.name || labels.exists(_.attribution.nonEmpty)
 
-  /** Whether the keys of an impression are the same values when it comes out: a label may widen their types. */
+  /** Whether the keys of an impression are the same values when it is emitted: a label may widen their types. */
   private def hasSameKeys(impressions: Dataset[_], frames: Seq[Dataset[_]]): Boolean =
     labels.zip(frames).forall { case (label, frame) =>
       label.on.forall { case (left, right) =>

@@ -135,7 +135,7 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
     LiteralPath.reader(session.read).schema(rows.schema).parquet(path).count()
   }
 
-  /** What isn't in the rows that wait: each task reads a partition's state by itself. */
+  /** What isn't in the rows that wait: each task reads a partition's state on its own. */
   private final class StoredTables(join: StoredState, columns: StateColumns) {
     private val layout = query.holding(join)
     private val set = query.setOf(join, layout)

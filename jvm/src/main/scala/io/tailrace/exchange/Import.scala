@@ -15,7 +15,7 @@ import io.tailrace.plan.TailraceNode
 
 /** What an import has made.
   *
-  * @param batch that the query goes on behind
+  * @param batch that the query continues behind
   * @param left  rows
   * @param right rows
   */
@@ -44,7 +44,7 @@ final case class ImportOptions(
     exported: Option[ExportedRows] = None
 )
 
-/** Makes a checkpoint of a query that has never run, so that its join goes on as if it had read some rows.
+/** Makes a checkpoint of a query that has never run, so that its join continues as if it had read some rows.
   *
   * @param query the streaming DataFrame that will be started, with a `tailrace.join` in it
   */

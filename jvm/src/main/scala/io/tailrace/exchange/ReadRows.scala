@@ -16,7 +16,7 @@ private[exchange] object ReadRows {
   /** Reads each row with all of its columns, as the command that writes them does. @return how many there are */
   def count(rows: DataFrame): Long = SparkPlans.execution(rows).toRdd.count()
 
-  /** A left row comes out at its time.
+  /** A left row is emitted at its time.
     *
     * @param time its column
     * @return the minimum of all times, in microseconds; none: there are no rows

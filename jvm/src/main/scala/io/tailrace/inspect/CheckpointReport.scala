@@ -28,7 +28,7 @@ final case class OperatorReport(
     partitions: Seq[PartitionReport]
 )
 
-/** @param expiredThrough the results of left rows up to this time have come out */
+/** @param expiredThrough the results of left rows up to this time have been emitted */
 final case class PartitionReport(
     partition: Int,
     checkpointId: Option[String],

@@ -78,7 +78,7 @@ private[inspect] final class OpenedPartition(
   def rows(live: LiveSection, through: Long = Long.MaxValue)(also: RunCursor => Boolean): SectionRows = {
     val kind = live.section.kind
     val isRight = Side.of(kind).contains(Side.Right)
-    // Eager matching keeps the keys of left rows once more, without the rows.
+    // Eager matching keeps the keys of left rows again, without the rows.
     val hasKeysAlone = kind == StoreKind.LeftKeySorted
     val left = leftThrough(kind)
     new SectionRows(

@@ -114,7 +114,7 @@ private[inspect] final class StateRows(
       finally if (slice.before.nonEmpty) before.foreach(_.close())
 }
 
-/** The rows of a section that come out.
+/** The rows of a section that are emitted.
   *
   * @param change what has happened to them between two versions; null: they are those of one
   */

@@ -59,12 +59,12 @@ private[tailrace] final class CloseAfter(exec: StoredJoinExec, limitMs: Long, wa
 
   /** Left rows up to this time have come out before the watermark, if that is behind; after the tasks of the batch.
     *
-    * @param expiry up to which time left rows come out by a watermark
+    * @param expiry up to which time left rows are emitted by a watermark
     */
   def closedBefore(watermarkMs: Option[Long], expiry: Long => Long): Option[Long] =
     closedThrough.filter(_ > expiry(WatermarkRules.ofMillis(watermarkMs)))
 
-  /** Left rows up to this time have come out in all partitions; none: the batch's tasks haven't all run. */
+  /** Left rows up to this time have been emitted in all partitions; none: the batch's tasks haven't all run. */
   def closedThrough: Option[Long] = waiting.expiredThrough(exec.getStateInfo.numPartitions)
 
   /** Whether there is more to read, or the run ends when all has been read: then nobody knows what comes behind it. */

@@ -14,7 +14,7 @@ import io.tailrace.state.StateLayout
 
 /** The state of a number of partitions that a query doesn't have any more, and what a rescaling that has died
   * left behind. The query deletes them when it has completed a batch: then nobody needs them, and a rescaling
-  * that still goes on elsewhere notices the batch, and gives up.
+  * that still continues elsewhere notices the batch, and gives up.
   */
 private[tailrace] object FormerLayouts extends Logging {
 

@@ -67,7 +67,7 @@ final case class JoinCheckpoint(
 
 /** A setting that checkpoints of earlier versions don't have.
   *
-  * @param named   as the query has it; none: it goes on with that of the checkpoint
+  * @param named   as the query has it; none: it continues with that of the checkpoint
   * @param initial that of a new checkpoint, if none is named
   * @param earlier what a checkpoint without it means; none: it is bound to the query's at its next start
   */
@@ -256,7 +256,7 @@ object JoinCheckpoint {
     * since a command has read it, and may have noted its sources or columns.
     *
     * @param version    the newest one of the state
-    * @param isExpected whether the command goes on from the layouts that the file has by now
+    * @param isExpected whether the command continues from the layouts that the file has by now
     * @return whether it does; if not, nothing is written
     */
   def layOut(directory: Path, conf: Configuration, version: Long, layouts: Seq[StateLayout])(

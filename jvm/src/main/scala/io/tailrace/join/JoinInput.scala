@@ -9,7 +9,7 @@ import io.tailrace.state.{FlushingRows, RowBuffer}
 /** Reads both inputs of a task, a row at a time, into buffers. They are written into the state as runs
   * whenever they hold too much, or when Spark has no more memory for them.
   *
-  * A row that the state doesn't keep comes out as it is read: any number of such rows needs no memory.
+  * A row that the state doesn't keep is emitted as it is read: any number of such rows needs no memory.
   *
   * @param flush writes out and clears both buffers
   */
@@ -47,7 +47,7 @@ abstract class JoinInput(context: StoredJoinContext, flush: () => Unit) extends 
     kept += 1
   }
 
-  /** Reads an input, and gives the rows that come out at once. Each is valid until the next one. */
+  /** Reads an input, and gives the rows that are emitted at once. Each is valid until the next one. */
   def readLeft(rows: Iterator[InternalRow]): Iterator[UnsafeRow]
   def readRight(rows: Iterator[InternalRow]): Iterator[UnsafeRow]
 
@@ -68,12 +68,12 @@ abstract class JoinInput(context: StoredJoinContext, flush: () => Unit) extends 
     right.close()
   }
 
-  /** The rows of one input. A step reads until a row comes out. */
+  /** The rows of one input. A step reads until a row is emitted. */
   protected abstract class Reading(rows: Iterator[InternalRow], attributes: Seq[Attribute])
       extends StepwiseRows[UnsafeRow] {
     private val unsafe = new UnsafeRows(attributes)
 
-    /** The row that comes out for a row at once; null if none does. */
+    /** The row that is emitted for a row at once; null if none is. */
     protected def receive(row: UnsafeRow): UnsafeRow
 
     /** Runs once, after the last row: adds to the metrics. */

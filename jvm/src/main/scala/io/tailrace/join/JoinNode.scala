@@ -24,13 +24,13 @@ trait JoinNode extends StreamJoin {
   def leftTime: Attribute
   def rightTime: Attribute
 
-  /** The right columns that come out beside the left ones, with new ids: the sides may share ids. */
+  /** The right columns that are emitted beside the left ones, with new ids: the sides may share ids. */
   def paired: Seq[Attribute]
 
   /** The columns that the join adds. */
   def added: Seq[Attribute]
 
-  /** Whether right rows come out by themselves, with nulls for the left columns. */
+  /** Whether right rows are emitted by themselves, with nulls for the left columns. */
   def rightComesOutAlone: Boolean
 
   override def onlyAppends: Boolean = true
@@ -48,7 +48,7 @@ trait JoinNode extends StreamJoin {
   def columns: JoinColumns =
     JoinColumns(left.output, right.output, leftKeys, rightKeys, leftTime, rightTime, added)
 
-  // All columns of both sides come out. Spark's optimizer prunes those that no node names.
+  // All columns of both sides are emitted. Spark's optimizer prunes those that no node names.
   @transient override lazy val references: AttributeSet = left.outputSet ++ right.outputSet
 
   override def producedAttributes: AttributeSet = AttributeSet(paired ++ added)

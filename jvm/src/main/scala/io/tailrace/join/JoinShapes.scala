@@ -42,7 +42,7 @@ final class JoinShapes(written: Seq[JoinSchema], override val newest: Int) exten
     if (section.schema == newest) null
     else {
       if (section.schema >= schemas.size) throw ValueChange.unknown(section, schemas.size)
-      // The values of matches are right rows, those of rows that have come out left ones. Marks have none.
+      // The values of matches are right rows, those of rows that have been emitted left ones. Marks have none.
       val side = section.kind match {
         case StoreKind.JoinedIndicator => Some(Side.Right)
         case StoreKind.LeftOut => Some(Side.Left)
@@ -50,7 +50,7 @@ final class JoinShapes(written: Seq[JoinSchema], override val newest: Int) exten
       }
       def of(columns: Columns) = if (side.contains(Side.Left)) columns.left else columns.right
       side.map(_ => (of(schemas(section.schema)), of(schemas(newest)))).filter(s => s._1 != s._2) match {
-        // Eager matching keeps the keys of left rows once more, without the rows.
+        // Eager matching keeps the keys of left rows again, without the rows.
         case Some((from, to)) if section.kind == StoreKind.LeftKeySorted =>
           new UnlessEmpty(changeOf(from, to))
         case Some((from, to)) => changeOf(from, to)

@@ -67,7 +67,7 @@ private[tailrace] final class JoinSides(
   /** Makes a join of the two sides. Where a key has two numeric types, both sides are cast to the wider one
     * before the join, and left columns are cast back after it.
     *
-    * @param rightAlone whether right rows come out by themselves. Their keys may not fit into the narrow
+    * @param rightAlone whether right rows are emitted by themselves. Their keys may not fit into the narrow
     *                   type, so left keys stay wide
     */
   def withWiderKeys(on: Seq[(String, String)], rightAlone: Boolean)(

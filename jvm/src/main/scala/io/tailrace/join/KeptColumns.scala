@@ -46,7 +46,7 @@ object KeptColumns {
   private[join] def of(settings: Map[String, String], needed: Set[String]): KeptColumns =
     settings.get(Setting).fold(KeptColumns(needed, 0L))(read)
 
-  /** What is needed and isn't there of rows that have come out. */
+  /** What is needed and isn't there of rows that have been emitted. */
   def missing(settings: Map[String, String], needed: Set[String]): Set[String] =
     needed -- of(settings, needed).names
 

@@ -28,7 +28,7 @@ private[tailrace] object NamedSources extends WriteCheck {
   private def check(root: Path, conf: Configuration, now: Seq[String]): Unit = {
     val spark = new SparkCheckpoint(root, conf)
     spark.newestCompleted.foreach { batch =>
-      // Spark goes on from the newest batch, also if that was cut off: what it lacks begins anew.
+      // Spark continues from the newest batch, also if that was cut off: what it lacks begins anew.
       val known = spark.begunBatches.lastOption.flatMap(spark.begun(_)).toSeq.flatMap(_.names)
       if (known.exists(isNumber) && now.intersect(known).isEmpty)
         throw Errors.checkpointIncompatible(root.toString, Seq(Unnamed))

@@ -6,7 +6,7 @@ import org.apache.spark.sql.tailrace.SparkSession
 import io.tailrace.common.{Durations, TailraceConf}
 import io.tailrace.driver._
 
-/** Warns, once until a row comes out, of a join that has had input for a while and has given nothing, if it is
+/** Warns, once until a row is emitted, of a join that has had input for a while and has given nothing, if it is
   * known why. The text is that of `tailrace why`.
   */
 private[join] object NoOutputWarning extends Logging {

@@ -7,7 +7,7 @@ trait RowObserver {
   def see(row: InternalRow): Unit
 }
 
-/** The rows of a task as they come out.
+/** The rows of a task as they are emitted.
   *
   * The operator above may look at each of them without an iterator of its own: its calls can't be inlined where
   * a JVM has had several kinds of iterators.

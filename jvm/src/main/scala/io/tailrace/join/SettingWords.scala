@@ -16,7 +16,7 @@ private[tailrace] trait SettingWords extends Serializable {
     */
   def changed(name: String, was: Option[String], now: Option[String]): Option[String]
 
-  /** @param why the query can't go on with it */
+  /** @param why the query can't continue with it */
   def added(name: String, why: String): String
 
   /** Settings that say nothing if another one has changed. */

@@ -21,13 +21,13 @@ trait StoredJoin {
   def operatorName: String
   def columns: JoinColumns
 
-  /** As Spark's own joins name it: rows of which side come out without a partner. */
+  /** As Spark's own joins name it: rows of which side are emitted without a partner. */
   def joinType: JoinType
 
   /** A value of left rows that decides their partition beside the key; null for each row whose key can match.
     *
     * Spark's hash leaves out nulls. So rows that can match go to the partition of their key, as if there were
-    * no such value, and a checkpoint of before goes on.
+    * no such value, and a checkpoint of before continues.
     */
   def leftSpread: Option[Expression] = None
 
@@ -49,7 +49,7 @@ trait StoredJoin {
   /** Whether a query may go on without a setting that its checkpoint is bound to. */
   def mayLack(setting: String): Boolean = false
 
-  /** Why a query may not go on with a setting that its checkpoint lacks, if it may not.
+  /** Why a query may not continue with a setting that its checkpoint lacks, if it may not.
     *
     * @param written those that it has
     */
@@ -88,7 +88,7 @@ trait StoredJoinDriver {
     */
   def needsAnother(watermarkMs: Long): Boolean
 
-  /** The watermark of the rows that come out: no later row is behind it. */
+  /** The watermark of the rows that are emitted: no later row is behind it. */
   def outputWatermark(inputWatermarkMs: Long): Option[Long]
 
   /** See [[io.tailrace.driver.TellsDriver]]. */
@@ -131,7 +131,7 @@ final case class StoredJoinContext(
   */
 trait StoredJoinTask extends AutoCloseable {
 
-  /** All rows that come out in this micro-batch. Each is valid until the next one. */
+  /** All rows that are emitted in this micro-batch. Each is valid until the next one. */
   final def output(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[InternalRow] =
     phases(left, right).iterator.flatMap(phase => phase())
 

@@ -236,7 +236,7 @@ object StoredJoinExec {
   /** @param first batch of the run */
   private final case class Bound(checkpoint: JoinCheckpoint, layout: StateLayout, first: Long)
 
-  /** @param output the columns that come out
+  /** @param output the columns that are emitted
     * @param left   the plan of the left side, with the event time of the join as its only one
     */
   def apply(

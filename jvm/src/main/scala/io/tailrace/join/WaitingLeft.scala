@@ -23,7 +23,7 @@ private[tailrace] final class WaitingLeft extends Serializable {
   /** None waits after this time; none: none waits at all. */
   def newest: Option[Long] = all.values.flatMap(_.times.map(_._2)).maxOption
 
-  /** Left rows up to this time have come out everywhere; none: not all partitions have told. */
+  /** Left rows up to this time have been emitted everywhere; none: not all partitions have told. */
   def expiredThrough(partitions: Int): Option[Long] = {
     val now = all.values
     Option.when(now.size == partitions)(now.map(_.expiredThrough).min)
@@ -45,7 +45,7 @@ private[tailrace] final class WaitingLeft extends Serializable {
 }
 
 /** @param times          not before the first and not after the second one is a left row that waits
-  * @param expiredThrough left rows up to this time have come out
+  * @param expiredThrough left rows up to this time have been emitted
   */
 private[join] final case class WaitingIn(partition: Int, times: Option[(Long, Long)], expiredThrough: Long)
 

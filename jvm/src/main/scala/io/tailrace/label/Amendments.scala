@@ -20,7 +20,7 @@ import io.tailrace.state._
   *   watermark 14:30                      12:00 is gone from the state
   * }}}
   *
-  * What a row came out with is found once more, and kept nowhere: it is what it matches without the rows of this batch,
+  * What a row came out with is found again, and kept nowhere: it is what it matches without the rows of this batch,
   * because those of earlier ones have amended it.
   *
   * A row is amended by what comes until the watermark has reached the end of its window and `amend_for`.
@@ -33,14 +33,14 @@ private[label] final class Amendments(
   import context.{bufferBytes, columns, memory, store}
   import settings.window
 
-  /** Rows that have come out before are here, in whatever partition that was. */
+  /** Rows that have been emitted before are here, in whatever partition that was. */
   private val earlier = store.sectionsOf(StoreKind.LeftOut)
 
   // The newest of them: behind the watermark by the window, or further ahead, where silence has let it out.
   private val newest = earlier.map(_.section.maxTime).maxOption
 
   private val complete: Long = {
-    // If the window is longer from this batch on, what has come out before had the shorter one.
+    // If the window is longer from this batch on, what has been emitted before had the shorter one.
     val known = store.amendsAfter.filter(_ => times.earlier.isEmpty && !times.keepsMore)
     // Silence may have let rows out ahead of those that have expired.
     val lacking = newest.filter(_ => times.keepsMore)
@@ -61,7 +61,7 @@ private[label] final class Amendments(
   private lazy val kept = Amendments.keptColumns(columns)
   private var count = 0L
 
-  /** A right row that was taken: notes it if by its time it may be of a left row that has come out. */
+  /** A right row that was taken: notes it if by its time it may be of a left row that has been emitted. */
   def note(key: Array[Byte], keyLength: Int, time: Long): Unit =
     if (newest.exists(_ >= window.earliestLeft(time)) && window.latestLeft(time) > after) {
       // Pages of a run begin with different rows, so no two rows may be the same.
@@ -88,7 +88,7 @@ private[label] final class Amendments(
     rows.clear()
   }
 
-  /** Keeps what is needed of a left row that comes out, to amend it.
+  /** Keeps what is needed of a left row that is emitted, to amend it.
     *
     * @param left the row as a whole
     */

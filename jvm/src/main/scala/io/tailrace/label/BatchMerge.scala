@@ -12,7 +12,7 @@ import io.tailrace.state._
 
 /** Joins two iterators that are sorted by key and time. Holds the right rows of one key that are in the
   * window of one left row, or the part of them that the group can hold ([[MatchWindow]]). Each row that
-  * comes out is valid until the next one.
+  * is emitted is valid until the next one.
   */
 private[label] final class BatchMerge(
     columns: JoinColumns,
@@ -24,7 +24,7 @@ private[label] final class BatchMerge(
     with AutoCloseable {
   private val window = settings.window
   private val candidates = new Candidates(memory)
-  // One more than comes out, to know whether the group is truncated.
+  // One more than is emitted, to know whether the group is truncated.
   private val bound = {
     // The versions of a left row choose among different rows of its window.
     val b = if (settings.horizons.isEmpty) settings.bound else MatchBound.None
@@ -41,7 +41,7 @@ private[label] final class BatchMerge(
 
   private var key = new Array[Byte](0)
   private var started = false
-  // The matches of the current left row end before `until`. Those before `position` have come out.
+  // The matches of the current left row end before `until`. Those before `position` have been emitted.
   private var position = 0
   private var until = 0
   // With exactly_one, the right rows of the key that are taken: those before `takenTime`, and so many at that time.

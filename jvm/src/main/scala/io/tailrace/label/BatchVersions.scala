@@ -34,7 +34,7 @@ private[label] final class BatchVersions(
 
   /** Goes on to the next version.
     *
-    * @return how many matches it has, if it comes out; then `groups` knows its version. Else -1
+    * @return how many matches it has, if it is emitted; then `groups` knows its version. Else -1
     */
   def advance(groups: GroupWriter): Int = {
     val number = next

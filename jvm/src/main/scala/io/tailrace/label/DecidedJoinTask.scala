@@ -146,7 +146,7 @@ final class DecidedJoinTask(context: StoredJoinContext, settings: JoinSettings, 
         val isOut = cursor.time > from && cursor.time <= through && !gone.contains(cursor.seq)
         val row = if (isOut) writeClosed() else null
         if (isOut) closedOf(section) = closedOf.getOrElse(section, 0L) + 1
-        // The row that comes out is a copy.
+        // The row that is emitted is a copy.
         cursor.next()
         row
       } else if (sections.hasNext) {

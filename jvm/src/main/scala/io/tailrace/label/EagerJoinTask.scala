@@ -26,7 +26,7 @@ import io.tailrace.state._
   * }}}
   *
   * With before = 0, after = 30 minutes and the watermark at 12:35: right rows up to 12:35 are removed,
-  * matched or not. Lazy matching keeps them until 13:05. Left rows up to 12:05 come out with the matches
+  * matched or not. Lazy matching keeps them until 13:05. Left rows up to 12:05 are emitted with the matches
   * that were found.
   */
 final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
@@ -170,7 +170,7 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
 
     override def isEmpty: Boolean = joins.isEmpty || {
       val order = joins.compareHead(leftTime, leftSeq)
-      // A match without a left row would never come out: its label would be lost in silence.
+      // A match without a left row would never be emitted: its label would be lost in silence.
       require(order >= 0, "a match without its left row")
       order > 0
     }

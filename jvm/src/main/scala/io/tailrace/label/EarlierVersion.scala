@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 import io.tailrace.state.{LiveSection, RowBuffer, RowMemory}
 
-/** What left rows came out with at the horizon before, found once more: nothing of it is kept. It is what they match up
+/** What left rows came out with at the horizon before, found again: nothing of it is kept. It is what they match up
   * to there, without rows that came when the watermark had passed it.
   *
   * @param end    of that horizon, microseconds

@@ -23,7 +23,7 @@ private[tailrace] trait GroupForm extends Serializable {
   /** The most matches that are looked at. */
   def bound: MatchBound
 
-  /** The reason why a query can't go on with a setting that its checkpoint doesn't have; none: it can.
+  /** The reason why a query can't continue with a setting that its checkpoint doesn't have; none: it can.
     *
     * @param written those that it has
     */
@@ -35,7 +35,7 @@ private[tailrace] trait GroupForm extends Serializable {
   /** How errors say what has changed since a checkpoint was written. */
   def settingWords: SettingWords
 
-  /** How many columns come out. */
+  /** How many columns are emitted. */
   def size: Int
 
   /** These columns.
@@ -48,7 +48,7 @@ private[tailrace] trait GroupForm extends Serializable {
   /** Their values for a left row that no right row can match. */
   def empty(columns: JoinColumns): Seq[Expression]
 
-  /** Their values for a right row that comes out without a left one. */
+  /** Their values for a right row that is emitted without a left one. */
   def alone(columns: JoinColumns): Seq[Expression]
 
   def writer(columns: JoinColumns, settings: JoinSettings, memory: RowMemory): GroupWriter
@@ -93,7 +93,7 @@ private[tailrace] final case class OneGroup(policy: MatchPolicy, maxMatches: Opt
 
   override def change(columns: JoinColumns): GroupChange = new OneGroupChange(this)
 
-  /** Of the matches of a left row, the first one that comes out and how many do. */
+  /** Of the matches of a left row, the first one that is emitted and how many are. */
   def chosen(leftTime: Long, matches: Matches): (Int, Int) = {
     import matches.{count, first, rows}
     val one = if (count == 0) -1 else policy.choose(count, leftTime, i => rows.time(first + i))

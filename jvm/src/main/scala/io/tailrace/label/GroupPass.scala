@@ -59,7 +59,7 @@ private[label] abstract class GroupPass(
   /** Fills an empty chunk. @return the numbers of its rows, by key and time */
   protected def fill(): Array[Int]
 
-  /** Whether the left row of the merge comes out.
+  /** Whether the left row of the merge is emitted.
     *
     * @param change from what it had, if there is something to compare with
     */
@@ -143,7 +143,7 @@ private[label] abstract class GroupPass(
 /** The left rows of a pass that expire, or reach a horizon.
   *
   * @param keeper  keeps what may be amended later of a left row that has its final version
-  * @param closing counts left rows that come out before the watermark lets them
+  * @param closing counts left rows that are emitted before the watermark lets them
   */
 private[label] final class ExpiringPass(
     work: GroupWork,

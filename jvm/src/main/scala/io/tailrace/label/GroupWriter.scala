@@ -9,7 +9,7 @@ import io.tailrace.join.{JoinColumns, LeftRowWriter}
 import io.tailrace.state.{RowLayout, RowMemory}
 
 /** Writes a row of a grouped join: the left columns, those of its [[GroupForm]], then what the row says of its version
-  * if there are horizons, then `_mark` if rows come out that have one.
+  * if there are horizons, then `_mark` if rows are emitted that have one.
   */
 private[tailrace] abstract class GroupWriter(
     columns: JoinColumns,

@@ -2,10 +2,10 @@ package io.tailrace.label
 
 import io.tailrace.common.{Choice, Durations}
 
-/** Which versions of a left row come out. */
+/** Which versions of a left row are emitted. */
 sealed abstract class Emit(val name: String) extends Choice {
 
-  /** Whether a version comes out that isn't the first one.
+  /** Whether a version is emitted that isn't the first one.
     *
     * @param change from the version before
     */

@@ -73,7 +73,7 @@ private[tailrace] object HotKeys {
         throw arguments.invalid("hot", value, s"values of `$key`, which is compared as ${kind.sql}")
       }
     }
-    // A late right row would come out once for each part.
+    // A late right row would be emitted once for each part.
     if (options.onLate != "drop") throw arguments.invalid("on_late", options.onLate, "'drop' with `hot`")
   }
 

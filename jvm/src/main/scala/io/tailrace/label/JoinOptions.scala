@@ -20,9 +20,9 @@ import io.tailrace.plan.{Columns, OwnColumns}
   * @param how        "left", "leftouter" or "left_outer": a row per left row when its window has closed;
   *                   "inner": a row per pair, on match
   * @param into       with "left", the column of the group
-  * @param `match`    with "left", which matches come out: "all", "first", "last" or "nearest" in event time
+  * @param `match`    with "left", which matches are emitted: "all", "first", "last" or "nearest" in event time
   * @param maxMatches with "left", a cap on the group; adds a column `<into>_truncated`
-  * @param onLate     "drop" or "mark": whether late rows come out, with the reason in a column `_mark`
+  * @param onLate     "drop" or "mark": whether late rows are emitted, with the reason in a column `_mark`
   * @param lateLabels whether right rows behind the watermark are matched as long as their left rows wait; none: they
   *                   are. With "inner" and `before`, what the checkpoint began with
   * @param releaseEvery with "left", how long the row of a left row may wait for others: a duration, or "batch";
@@ -32,14 +32,14 @@ import io.tailrace.plan.{Columns, OwnColumns}
   * @param horizons   with "left", when versions of a left row come out: at its time plus each of these durations, which
   *                   ascend up to `after`, and in the end at its time plus `after`; adds columns `horizon`, `final`
   *                   and `changed`
-  * @param emit       with horizons, which versions come out: "all", "changes", "late_positives" or "defer"
+  * @param emit       with horizons, which versions are emitted: "all", "changes", "late_positives" or "defer"
   * @param early      the one horizon before `after`
   * @param release    "closed", or with match = "first" "decided": a left row comes out when its window has closed, or as
   *                   soon as its first match is certain
   * @param exactlyOne with "inner", whether a left row has one match at the most, and a right row too: both leave the
   *                   state when they have been paired
   * @param amendFor   with "left", how long after its window has closed a left row may be amended: a late right row that
-  *                   comes until then gives its group once more; adds a column `_mark`
+  *                   comes until then gives its group again; adds a column `_mark`
   * @param hot        keys with so many left rows that each is the work of several tasks: a value for each key
   *                   column
   * @param hotParts   over how many partitions such a key is split, 2 to 1,024; each keeps its right rows
@@ -131,7 +131,7 @@ final case class JoinOptions(
     OneGroup(policy, maxMatches)
   }
 
-  /** Right rows from before a left row would have to be kept for those to come, and versions come out by times. */
+  /** Right rows from before a left row would have to be kept for those to come, and versions are emitted by times. */
   private def isDecided(output: JoinOutput, policy: MatchPolicy, window: JoinWindow): Boolean = {
     val isDecided = arguments.choice("release", release, Release.values) == Release.Decided
     if (isDecided) {
@@ -148,7 +148,7 @@ final case class JoinOptions(
     isDecided
   }
 
-  /** Of a row's versions that come out, no earlier one is looked for than those that can. */
+  /** Of a row's versions that are emitted, no earlier one is looked for than those that can. */
   private def versions(output: JoinOutput, window: JoinWindow): Option[Horizons] = {
     val chosen = arguments.choice("emit", emit, Emit.values)
     val named = if (early.isEmpty) "horizons" -> horizons else "early" -> early.toSeq
@@ -267,7 +267,7 @@ private[tailrace] final class JoinResolution(
       group ++ version ++ marks
     } else {
       (payload ++ marks).foreach(checkAdded(leftColumns))
-      // A right key doesn't come out.
+      // A right key isn't emitted.
       marks
         .filter(mark => payload.exists(a => sameName(a.name, mark.name)))
         .foreach(checkAdded(sides.columns("right")))

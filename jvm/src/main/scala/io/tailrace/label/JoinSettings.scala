@@ -16,7 +16,7 @@ object JoinOutput {
   val values: Seq[JoinOutput] = Seq(Grouped, Pairs)
 }
 
-/** When left rows come out. */
+/** When left rows are emitted. */
 sealed abstract class Release(val name: String) extends Choice
 
 object Release {
@@ -33,17 +33,17 @@ object Release {
 /** The settings of a join, without its columns.
   *
   * @param form       what comes out of the matches of a left row
-  * @param marksLate  late rows come out, marked; else they are only counted
+  * @param marksLate  late rows are emitted, marked; else they are only counted
   * @param strategy   when matches are looked for; the planner decides it for streams
-  * @param release    when left rows of a stream come out after they have expired; none: as the checkpoint has
+  * @param release    when left rows of a stream are emitted after they have expired; none: as the checkpoint has
   *                   it, or the default of a new one
   * @param hot        the keys that are split, as text
   * @param alsoBound  more settings that a checkpoint is bound to
   * @param lateLabels whether right rows behind the watermark are taken as long as a left row may match them; none: as
   *                   the checkpoint has it, or that they are
-  * @param horizons   when versions of a left row come out; none: it comes out once
+  * @param horizons   when versions of a left row are emitted; none: it is emitted once
   * @param exactlyOne with pairs: see [[OneToOne]]
-  * @param decided    whether a left row comes out as soon as its first match is certain, not when its window closes
+  * @param decided    whether a left row is emitted as soon as its first match is certain, not when its window closes
   * @param streams    of the labels, if the join is one of examples
   * @param closeAfterMs after how long without input of the query rows that wait come out; none: when the watermark says so
   * @param amendFor   how long after its window has closed a left row may be amended, microseconds; none: not at all
@@ -67,7 +67,7 @@ final case class JoinSettings(
 ) {
   def isGrouped: Boolean = output == JoinOutput.Grouped
 
-  /** Whether rows come out that aren't ordinary ones, and so a column says which. */
+  /** Whether rows are emitted that aren't ordinary ones, and so a column says which. */
   def hasMarks: Boolean = marksLate || amendFor.nonEmpty
 
   /** A left row gets what comes until the watermark has reached its time plus this, in its row or amended. */
@@ -78,7 +78,7 @@ final case class JoinSettings(
     */
   def lateLabelsWiden: Boolean = !isGrouped && window.before > 0
 
-  /** Else when the left row expires. */
+  /** Otherwise, when the left row expires. */
   def matchesOnArrival: Boolean = !isGrouped || strategy != MatchStrategy.Lazy
 
   /** The settings in `explain`, by the names of the arguments. */
@@ -97,7 +97,7 @@ final case class JoinSettings(
       s"${form.text}, on_late=$onLate$late$one$amends$versions$when$steps$closing$keys"
   }
 
-  /** The most that comes out for one left row. All pairs come out. */
+  /** The most that is emitted for one left row. All pairs are emitted. */
   def bound: MatchBound = if (isGrouped) form.bound else MatchBound.None
 }
 
@@ -132,7 +132,7 @@ object MatchStrategy {
   val values: Seq[MatchStrategy] = Seq(Lazy, Eager)
 }
 
-/** Chooses which of a left row's matches come out. Matches are numbered by time, and by content where times
+/** Chooses which of a left row's matches are emitted. Matches are numbered by time, and by content where times
   * are equal. So the choice depends on the data alone, never on arrival or the number of partitions.
   */
 sealed abstract class MatchPolicy(val name: String) extends Choice {

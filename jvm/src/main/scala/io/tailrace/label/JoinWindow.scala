@@ -37,14 +37,14 @@ final case class JoinWindow(before: Long, after: Long) {
 
   /** Right rows up to this time match no left row that is waiting, nor one that is still to come.
     *
-    * @param released left rows up to this time have come out
+    * @param released left rows up to this time have been emitted
     */
   def rightExpiryAtWindowEnd(released: Long): Long = behind(released, before)
 
   /** The time that a section of a run spans. At least a second: narrower ones make more sections than they save. */
   def bucketWidth(buckets: Long): Long = Math.max(1000L * 1000, (before + after) / buckets)
 
-  /** How long a left row may wait before it comes out, in a batch or in a step behind the end of its window.
+  /** How long a left row may wait before it is emitted, in a batch or in a step behind the end of its window.
     *
     * @param longest `after` of before, which rows of this batch may have waited for; 0: that of now
     * @param every   step of release
@@ -66,7 +66,7 @@ object JoinWindow extends WatermarkRules {
     Math.max(0L, watermarkMs - wait / 1000 - (if (wait % 1000 == 0) 0 else 1))
 }
 
-/** When left rows come out after they have expired: in steps of event time. To find the matches of a few left
+/** When left rows are emitted after they have expired: in steps of event time. To find the matches of a few left
   * rows costs nearly as much as to find those of many, because their right rows are anywhere in the window.
   *
   * {{{
@@ -80,16 +80,16 @@ object JoinWindow extends WatermarkRules {
   * A step begins at another time in each partition, so that not all of them work in the same micro-batch. If
   * the watermark moves on by more than a step in each micro-batch, nothing is held back.
   *
-  * @param every microseconds; 0: left rows come out as soon as they expire
+  * @param every microseconds; 0: left rows are emitted as soon as they expire
   */
 final case class ReleaseSteps(every: Long) {
 
   /** In a checkpoint. */
   def text: String = if (every == 0) ReleaseSteps.Batch else s"$every microseconds"
 
-  /** @param released left rows up to this time have come out; [[JoinWindow.NoWatermark]] if none has
+  /** @param released left rows up to this time have been emitted; [[JoinWindow.NoWatermark]] if none has
     * @param expiry   left rows up to this time have expired
-    * @return left rows up to this time come out now
+    * @return left rows up to this time are emitted now
     */
   def through(released: Long, expiry: Long, partition: Int, partitions: Int): Long = {
     val phase = every / partitions * partition
@@ -98,7 +98,7 @@ final case class ReleaseSteps(every: Long) {
     if (isDue) Math.max(released, expiry) else released
   }
 
-  /** The least expiry with which left rows come out next; [[JoinWindow.NoWatermark]] if any does. */
+  /** The least expiry with which left rows are emitted next; [[JoinWindow.NoWatermark]] if any does. */
   def dueFrom(released: Long, partition: Int, partitions: Int): Long = {
     val phase = every / partitions * partition
     if (every == 0 || released == JoinWindow.NoWatermark) JoinWindow.NoWatermark
@@ -115,7 +115,7 @@ object ReleaseSteps {
   def of(text: String): ReleaseSteps =
     if (text == Batch) EachBatch else ReleaseSteps(Durations.read(text).get)
 
-  /** Left rows come out with each micro-batch. */
+  /** Left rows are emitted with each micro-batch. */
   val EachBatch: ReleaseSteps = ReleaseSteps(0)
 
   private val InWindow = 64

@@ -52,7 +52,7 @@ abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings,
     Math.max(due, decidedThrough)
   }
 
-  /** Left rows up to this time come out in this micro-batch, or have come out. */
+  /** Left rows up to this time are emitted in this micro-batch, or have been emitted. */
   protected val through: Long = (Seq(dueThrough) ++ times.closed).max
   protected val closing = new ClosedRows(dueThrough, context.metric)
   private var flushNanos = 0L
@@ -93,7 +93,7 @@ abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings,
   /** Writes rows of the micro-batch into the state. It is called several times if they are many. */
   protected def write(left: RowBuffer, right: RowBuffer): Unit
 
-  /** The rows that come out when the whole micro-batch is in the state. */
+  /** The rows that are emitted when the whole micro-batch is in the state. */
   protected def joined: Iterator[UnsafeRow]
 
   override def expiryNanos: Long = 0L
@@ -129,8 +129,8 @@ private[label] abstract class LabelRows(
   }
 }
 
-/** Reads the inputs of a label join: encodes keys, and tells late rows from others. Late rows that come out,
-  * and left rows without a time, come out at once.
+/** Reads the inputs of a label join: encodes keys, and tells late rows from others. Late rows that are emitted,
+  * and left rows without a time, are emitted at once.
   *
   * A right row behind the watermark is taken all the same, if by the times alone a left row may match it that waits
   * or is still to come, or may be amended. Whether there is one with its key, nobody knows yet.
@@ -172,7 +172,7 @@ private final class LabelInput(
         if (settings.isGrouped) timeless(row) else null
       } else {
         val time = row.getLong(timeOrdinal)
-        // A row whose time has expired would wait in the state and never come out.
+        // A row whose time has expired would wait in the state and never are emitted.
         if (JoinWindow.isLate(time, lateWatermark) || JoinWindow.isLate(time, expired)) {
           lateRows += 1
           if (settings.marksLate) late(row) else null
@@ -270,7 +270,7 @@ private[label] final class WrittenSides(
 
 /** Counts left rows that silence lets out.
   *
-  * @param dueThrough left rows up to this time come out by the watermark
+  * @param dueThrough left rows up to this time are emitted by the watermark
   */
 private[label] final class ClosedRows(dueThrough: Long, metric: String => SQLMetric) {
   private var rows = 0L

@@ -95,7 +95,7 @@ private final class CountedRows(rows: SectionRows) extends AutoCloseable {
   override def close(): Unit = rows.close()
 }
 
-/** The probing rows of one key, in order: some of a chunk, and, if the key goes on behind the chunk, the next ones.
+/** The probing rows of one key, in order: some of a chunk, and, if the key continues behind the chunk, the next ones.
   *
   * @param sectionOf a row of the chunk
   */

@@ -7,7 +7,7 @@ import io.tailrace.state.{LateBatches, LateRows, RunCursor}
 
 /** Which left rows don't get a right row that came behind the watermark. The window of a left row may have closed
   * when it came, though the left row still waited for the next of the [[ReleaseSteps]]. Such a row has what it had:
-  * so what comes out depends neither on the steps nor on the partition.
+  * so what is emitted depends neither on the steps nor on the partition.
   *
   * {{{
   *   after = 30 min     left rows 12:00 12:02 12:05 wait

@@ -19,7 +19,7 @@ import io.tailrace.state.{LateRows, LiveSection, RowBuffer, RowSort, SortedRows,
   * }}}
   *
   * With after = 30 minutes and a watermark that goes from 12:20 to 12:35, left rows after 11:50 and up to
-  * 12:05 come out. Right rows of 12:05 are still needed, for a left row of 12:06.
+  * 12:05 are emitted. Right rows of 12:05 are still needed, for a left row of 12:06.
   */
 final class LazyJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
     extends LabelJoinTask(context, settings, times) {

@@ -6,18 +6,18 @@ import org.apache.spark.sql.types.{BooleanType, StringType}
 import io.tailrace.common.Mark
 import io.tailrace.join.JoinColumns
 
-/** Makes the rows that come out without a row of the other side. */
+/** Makes the rows that are emitted without a row of the other side. */
 private[label] final class LoneRows(columns: JoinColumns, settings: JoinSettings) {
   import columns.{leftKeys, payload, rightKeys}
 
-  /** A left row that comes out by itself: with an empty group, or with nulls for the right row of a pair. */
+  /** A left row that is emitted on its own: with an empty group, or with nulls for the right row of a pair. */
   def left(mark: Literal): UnsafeProjection =
     UnsafeProjection.create(
       columns.left ++ rest(mark, payload.map(a => Literal(null, a.dataType)), settings.form.empty(columns)),
       columns.left
     )
 
-  /** A right row that comes out by itself: the left columns null but the keys. */
+  /** A right row that is emitted on its own: the left columns null but the keys. */
   def right: UnsafeProjection = {
     val nulls = columns.left.map { a =>
       val key = leftKeys.indexWhere(_.exprId == a.exprId)

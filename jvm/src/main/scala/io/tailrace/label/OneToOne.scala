@@ -123,7 +123,7 @@ private[label] final class OneToOne(context: StoredJoinContext, bucketWidth: Lon
     }
 
     /** @param rows of the key, in the chunk
-      * @param more where the others are, if it goes on behind the chunk
+      * @param more where the others are, if it continues behind the chunk
       */
     private def beginLarge(rows: Array[Int], more: Option[RowsInOrder]): Unit = {
       val ofKey = new KeyProbes(chunk, sectionOf, rows, more, memory)

@@ -8,7 +8,7 @@ import io.tailrace.common.{MarkedRows, StepwiseRows}
 import io.tailrace.join.{JoinColumns, StoredJoinContext}
 import io.tailrace.state.{LiveSection, RowBuffer, StoreKind}
 
-/** The task of how = "inner": a pair comes out in the batch that brings the later of its two rows. Both
+/** The task of how = "inner": a pair is emitted in the batch that brings the later of its two rows. Both
   * sides are key-sorted.
   *
   * {{{
@@ -107,7 +107,7 @@ final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, t
   }
 }
 
-/** Writes a pair: the left row, the right row's columns but the keys, then `_mark` if late rows come out. */
+/** Writes a pair: the left row, the right row's columns but the keys, then `_mark` if late rows are emitted. */
 final class PairWriter(columns: JoinColumns, settings: JoinSettings) {
   private val joiner = GenerateUnsafeRowJoiner.create(columns.leftSchema, columns.payloadSchema)
   private lazy val marked =

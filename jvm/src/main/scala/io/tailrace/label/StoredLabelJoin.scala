@@ -35,7 +35,7 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
   override def explain: String = s"$nodeName ${columns.keysText}, ${settings.text}, " +
     s"strategy=${settings.strategy.name} (${settings.strategy.moment})"
 
-  /** A left row with a null in its key matches nothing, but comes out. By its key alone, it would go to one
+  /** A left row with a null in its key matches nothing, but is emitted. By its key alone, it would go to one
     * partition with all others.
     */
   override def leftSpread: Option[Expression] = if (settings.isGrouped) columns.spreadOfNullKeys else None
@@ -81,11 +81,11 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
 
   /** A left row waits as long as the watermark is before the end of its window. So all right rows behind that end
     * are there, or are still to come, and the row's longer window is complete: with `before` = 0, right rows up to
-    * the watermark have left. The last horizon is the window's end, and versions have come out by the others.
+    * the watermark have left. The last horizon is the window's end, and versions have been emitted by the others.
     */
   override def mayGrow: Boolean = settings.horizons.isEmpty
 
-  /** Versions have come out by the windows of before. */
+  /** Versions have been emitted by the windows of before. */
   override def mayShrink: Boolean = settings.form.mayShrink && settings.horizons.isEmpty
 
   override def settingWords: SettingWords = settings.form.settingWords
@@ -253,10 +253,10 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
   * @param watermark     left rows expire by it
   * @param lateWatermark rows are late by it: the watermark of the micro-batch before
   * @param bucketWidth   of a section of a run
-  * @param release       when left rows come out after they have expired
+  * @param release       when left rows are emitted after they have expired
   * @param partitions    how many the join has, or had when the batch began
   * @param earlier       the window of the batches before, if it has grown with this one
-  * @param closed        left rows up to this time come out in any case; none: those that have expired
+  * @param closed        left rows up to this time are emitted in any case; none: those that have expired
   * @param grown         the windows of all batches
   * @param keepsMore     whether left rows that came out in earlier batches lack columns that amendments need
   */

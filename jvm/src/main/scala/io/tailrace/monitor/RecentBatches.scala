@@ -30,7 +30,7 @@ private[monitor] final case class RecentBatches(points: Queue[BatchPoint] = Queu
       progress.numInputRows,
       progress.stateOperators.map(_.numRowsTotal).sum
     )
-    // A trigger that finds nothing to do reports the batch before it once more.
+    // A trigger that finds nothing to do reports the batch before it again.
     RecentBatches((points.filterNot(_.batch == point.batch) :+ point).takeRight(RecentBatches.Most))
   }
 }

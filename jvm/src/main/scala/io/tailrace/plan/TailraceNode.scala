@@ -14,13 +14,13 @@ trait TailraceNode extends LogicalPlan {
   /** Whether its rows are final, so that the output mode has to be append. */
   def onlyAppends: Boolean = false
 
-  /** Whether rows come out as they are, and it keeps nothing of them. */
+  /** Whether rows are emitted as they are, and it keeps nothing of them. */
   def onlyLooks: Boolean = false
 
   /** Whether it keeps something of each micro-batch: a batch that runs again then has to be the same. */
   def keepsBatches: Boolean = !onlyLooks
 
-  /** Whether an input row may come out as no row. */
+  /** Whether an input row may be emitted as no row. */
   def dropsRows: Boolean = !onlyLooks
 
   /** Whether each task returns the rows of its input, in their order. */
@@ -42,7 +42,7 @@ trait StreamJoin extends BinaryNode with TailraceNode {
   /** The join in an error: "an inner tailrace.join". */
   def description: String
 
-  /** Whether rows come out only when the watermark has passed them. */
+  /** Whether rows are emitted only when the watermark has passed them. */
   def holdsRows: Boolean
 
   /** The output columns that are event times of the right side, and the right columns that they come from. */

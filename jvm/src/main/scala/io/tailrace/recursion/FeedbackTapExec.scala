@@ -180,7 +180,7 @@ private[recursion] final class FedBackRows(
       null
     }
 
-  /** @return the row as it comes out; null if it doesn't */
+  /** @return the row as it is emitted; null if it doesn't */
   private def judged(row: UnsafeRow): InternalRow = {
     val depth = depthColumn.fold(1)(row.getInt)
     val verdict = judge.judge(depth, rules.closesCycle(row))

@@ -23,7 +23,7 @@ import io.tailrace.common.{StepwiseRows, TailraceConf, UnsafeRows}
   * @param argument  the id of the leaves of `body` that stand for op's argument
   * @param body      op's plan; not a child, because Spark must not run it beside the input
   * @param columns   the columns of the rows that go round
-  * @param results   the columns that come out: those of `columns`, then the hop, if the user wants it
+  * @param results   the columns that are emitted: those of `columns`, then the hop, if the user wants it
   * @param clock     the time of the query, a literal
   * @param sizes     the sizes of op's tables
   * @param streaming whether it runs in micro-batches
@@ -116,7 +116,7 @@ private[recursion] final class FixpointRDD(
 private[recursion] final case class FixpointPartition(index: Int, input: Partition, op: Partition)
     extends Partition
 
-/** One task's recursion: generation after generation, until one is empty. A row comes out as soon as op gives
+/** One task's recursion: generation after generation, until one is empty. A row is emitted as soon as op gives
   * it, and is kept for the next generation, in memory or on disk.
   *
   * {{{
@@ -185,7 +185,7 @@ private[recursion] final class Generations(
       null
     }
 
-  /** @return the row as it comes out; null if it doesn't */
+  /** @return the row as it is emitted; null if it doesn't */
   private def judged(row: UnsafeRow): InternalRow = {
     seen += 1
     if ((seen & Generations.RowsPerCheck) == 0) {

@@ -12,7 +12,7 @@ import io.tailrace.plan.{Obstacle, StreamJoin}
   * comes round late, and an operator with state drops it. The watermark can't be held for rows that wait,
   * because they often wait for the watermark itself.
   *
-  * A pair of an inner join comes out when the later of its rows arrives. So it is on time if it has the later
+  * A pair of an inner join is emitted when the later of its rows arrives. So it is on time if it has the later
   * of the two times: each event time of the result has to be at least each side's:
   *
   * {{{
@@ -92,7 +92,7 @@ private object HeldBack {
       case Filter(condition, child) => seen(Seq(child), closed(least, Some(condition)))
       case join: Join => seen(join.children, closed(least, join.condition))
       case join: StreamJoin =>
-        // The sides may share column ids. Only the right columns that are paired come out.
+        // The sides may share column ids. Only the right columns that are paired are emitted.
         val right = join.rightTimes.collect { case (out, time) if least(out.exprId) => time.exprId }
         seen(Seq(join.left), least) ++ seen(Seq(join.right), right.toSet)
       case union: Union =>

@@ -83,7 +83,7 @@ private[recursion] final class HopSink(
   }
 }
 
-/** Warns of a recursion without a limit that goes on for many hops or rows: it may never end. One watch is
+/** Warns of a recursion without a limit that continues for many hops or rows: it may never end. One watch is
   * for the rows that are counted together. Each threshold warns once.
   */
 private[recursion] final class RunawayWatch(settings: RecursionSettings) extends Logging {

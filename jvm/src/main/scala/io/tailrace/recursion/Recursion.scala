@@ -16,7 +16,7 @@ import io.tailrace.plan.{TailraceNode, WriteCheck}
 /** `tailrace.recursively`, resolved. */
 sealed trait Recursion extends UnaryNode with TailraceNode {
   override def operator: String = "tailrace.recursively"
-  // The log's source checks by itself.
+  // The log's source checks on its own.
   override def keepsBatches: Boolean = false
   override def reorders: Option[String] = Some("a recursion")
   override def writeChecks: Seq[WriteCheck] = Seq(RecursionWriteCheck)

@@ -55,7 +55,7 @@ final case class ArgumentRowsExec(output: Seq[Attribute], inputRDD: RDD[Internal
 final case class NarrowUnion(override val output: Seq[Attribute], override val children: Seq[LogicalPlan])
     extends LogicalPlan {
 
-  // Else the optimizer would prune columns of all branches but the first, because no expression uses them.
+  // Otherwise, the optimizer would prune columns of all branches but the first, because no expression uses them.
   @transient override lazy val references: AttributeSet =
     AttributeSet.fromAttributeSets(children.map(_.outputSet))
 

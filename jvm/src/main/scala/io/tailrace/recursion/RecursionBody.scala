@@ -138,7 +138,7 @@ private[recursion] final class OpAtHop(
 }
 
 /** A random expression of op in a task that makes all hops of its rows. It begins with another seed at each
-  * hop. Else it would give the same values each time that op is computed.
+  * hop. Otherwise, it would give the same values each time that op is computed.
   *
   * @param child has a seed, mixed with that of the micro-batch already
   */

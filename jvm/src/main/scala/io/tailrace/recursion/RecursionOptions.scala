@@ -5,7 +5,7 @@ import io.tailrace.common.{Arguments, Choice, Policy}
 /** The arguments of [[io.tailrace.api.Tailrace.recursively]] besides the DataFrame and op. Names and defaults
   * are those of Python.
   *
-  * @param maxDepth    the last hop at which rows may come out; none: any hop, up to a guard against loops
+  * @param maxDepth    the last hop at which rows may be emitted; none: any hop, up to a guard against loops
   * @param maxRows     how many rows a task may give in a micro-batch
   * @param onLimit     "fail" or "drop": the treatment of rows beyond max_depth and max_rows
   * @param depthColumn the name of a column that is added: the hop at which a row came out
@@ -51,7 +51,7 @@ object RecursionOptions {
   private[tailrace] val arguments = new Arguments("tailrace.recursively")
 }
 
-/** The checked options of a recursion. Rows that `onLimit` or `onCycle` stops come out, or are dropped, and
+/** The checked options of a recursion. Rows that `onLimit` or `onCycle` stops are emitted, or are dropped, and
   * don't go round again.
   *
   * @param maxDepth none: as many hops as it takes, up to [[RecursionSettings.Guard]]

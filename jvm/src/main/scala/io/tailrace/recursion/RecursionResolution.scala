@@ -20,7 +20,7 @@ import io.tailrace.plan.StreamJoin
   *
   * @param op          resolved, on `argument`
   * @param keys        ordinals of the columns that identify a row; none: paths are not kept
-  * @param depthColumn the name of the hop, if it comes out
+  * @param depthColumn the name of the hop, if it is emitted
   */
 private[recursion] final class RecursionResolution(
     input: LogicalPlan,
@@ -158,7 +158,7 @@ private[recursion] object RecursionResolution {
   val Own: Set[String] = Set(Depth, Path, Cycle)
   private val PathColumn = "path"
 
-  /** The columns that come out besides the user's and the depth. */
+  /** The columns that are emitted besides the user's and the depth. */
   def addedColumns(settings: RecursionSettings, hasPath: Boolean): Seq[String] =
     Option.when(hasPath)(PathColumn).toSeq ++ Option.when(settings.onCycle == Policy.Mark)(Mark.Column)
 }

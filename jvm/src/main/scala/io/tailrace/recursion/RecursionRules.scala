@@ -26,7 +26,7 @@ final case class RoundColumns(
 
 /** The rules that all tasks of a recursion share.
   *
-  * @param addsDepth whether the hop is put behind a row's columns when it comes out
+  * @param addsDepth whether the hop is put behind a row's columns when it is emitted
   */
 private[recursion] final class RecursionRules(
     val settings: RecursionSettings,

@@ -23,10 +23,10 @@ final class RowJudge(settings: RecursionSettings) {
   private var stoppedRows = 0L
   private var cycleRows = 0L
 
-  /** Rows that have come out. */
+  /** Rows that have been emitted. */
   def returned: Long = returnedRows
 
-  /** Rows that a limit has kept from going round, or from coming out at all. */
+  /** Rows that a limit has kept from going round, or from being emitted at all. */
   def stopped: Long = stoppedRows
 
   /** Rows that have closed a cycle. */
@@ -59,7 +59,7 @@ final class RowJudge(settings: RecursionSettings) {
   }
 }
 
-/** @param isReturned the row comes out
+/** @param isReturned the row is emitted
   * @param isFedBack  and op gets it again
   * @param isError    the query ends with an error
   */

@@ -46,7 +46,7 @@ private[recursion] final class ShuffledFixpoint(op: RecursionBody, rules: Recurs
     new HopsRDD(input.sparkContext, results)
   }
 
-  /** @return the rows that go round once more, and how many they are */
+  /** @return the rows that go round again, and how many they are */
   private def hop(all: RDD[InternalRow], argument: RDD[InternalRow]): (RDD[InternalRow], Long) = {
     val depth = hops.size + 1
     val tallies = tally(all, rules)

@@ -48,7 +48,7 @@ private[recursion] object TableSizes {
 
 /** Makes Spark broadcast small tables that op joins and whose size it doesn't know: those of
   * `createDataFrame`, of many sources, of functions in Python, and of joins, whose sides' sizes it
-  * multiplies. Else each hop would need an exchange and a job.
+  * multiplies. Otherwise, each hop would need an exchange and a job.
   *
   * @param enough bytes up to which a table is small
   */

@@ -37,7 +37,7 @@ import io.tailrace.driver.{PartitionAccumulator, RunState}
   * @param order     records are judged in the order of these columns; records that agree in all but the last
   *                  must come to one task
   * @param eventTime the time that origins are forgotten by; none: the time of the batch
-  * @param mark      the column `_mark`, if replays come out too
+  * @param mark      the column `_mark`, if replays are emitted too
   * @param inOrder   whether records come in that order, so no shuffle is needed
   * @param streaming whether marks are kept; a batch DataFrame begins and ends without marks
   */

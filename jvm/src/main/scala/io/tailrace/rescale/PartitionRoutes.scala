@@ -40,7 +40,7 @@ private final class CountedRoute(route: RowRoute) extends RowRoute {
     route.seq(row.seq): Unit
     count(PartitionRoutes.All)
     val kind = live.section.kind
-    // Eager matching keeps the keys of left rows once more, without the rows.
+    // Eager matching keeps the keys of left rows again, without the rows.
     val isKeyAlone = kind == StoreKind.LeftKeySorted && RowLayout.valueLength(row.base, row.at) == 0
     Side.of(kind).filterNot(_ => isKeyAlone).foreach(count)
     RowRoute.Nowhere

@@ -213,7 +213,7 @@ private[tailrace] final class Rescale(
   private def isReplaced(state: JoinState): Boolean =
     layoutsNow(state) != Seq(state.before.layout, state.after.layout)
 
-  /** It has begun before the turn. One that has begun since goes on from the new directories, and names them. */
+  /** It has begun before the turn. One that has begun since continues from the new directories, and names them. */
   private def isForgotten(state: JoinState): Boolean = !layoutsNow(state).contains(state.after.layout)
 
   private def layoutsNow(state: JoinState): Seq[StateLayout] =

@@ -2,7 +2,7 @@ package io.tailrace.rewrite
 
 import io.tailrace.state._
 
-/** Gives the rows that count of one partition's version to their new partitions. Each run is split by itself, so
+/** Gives the rows that count of one partition's version to their new partitions. Each run is split on its own, so
   * that levels and order stay: nothing is sorted again.
   *
   * {{{
@@ -10,7 +10,7 @@ import io.tailrace.state._
   *             rows of keys a b c d    ──>     5-y.run of partition 5   left 12:00
   * }}}
   *
-  * Rows whose results have come out, and those that are marked as gone, are left out. The matches of eager
+  * Rows whose results have been emitted, and those that are marked as gone, are left out. The matches of eager
   * matching have no key of their own: they go where their left rows go, in a run of their own.
   *
   * @param bucketWidth of the sections of matches, in microseconds

@@ -23,7 +23,7 @@ import io.tailrace.common.{Errors, LiteralPath, OnFailure}
   *   <checkpoint>/metadata           from here on the query can be started
   * }}}
   *
-  * A command that was killed leaves some of that behind. The next one deletes it: it takes one that still goes on
+  * A command that was killed leaves some of that behind. The next one deletes it: it takes one that still continues
   * for dead, and that fails when its files are gone.
   */
 private[tailrace] final class NewCheckpoint(checkpoint: String, conf: Configuration) extends Logging {

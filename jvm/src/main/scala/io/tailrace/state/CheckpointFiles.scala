@@ -44,7 +44,7 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
   override val durable = true
 
   /** Lists the directory for the first version without an id: an attempt may have made it before the query
-    * started again. So does a task that runs once more, whose first attempt may have made it elsewhere. This
+    * started again. So does a task that runs again, whose first attempt may have made it elsewhere. This
     * one must count instead of these.
     */
   override def newManifest(version: Long, id: Option[String]): String =

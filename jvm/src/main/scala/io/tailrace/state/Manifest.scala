@@ -13,7 +13,7 @@ import com.fasterxml.jackson.core.JsonFactory
 
 /** The part of a run that belongs to one store and one time bucket. Times are microseconds since the epoch.
   *
-  * @param expiredRows rows that no longer count, because their result has come out
+  * @param expiredRows rows that no longer count, because their result has been emitted
   * @param bytes       keys and values before compression
   * @param schema      the number of the schema of its rows: see [[RowShapes]]
   * @param keys        how many keys its rows have; counted of stores only that keep the newest row of a key
@@ -56,7 +56,7 @@ final case class Run(
 
 /** One version of a partition's state: everything that is needed to load it.
   *
-  * @param expiredThrough      results of left rows up to this time (microseconds, included) have come out
+  * @param expiredThrough      results of left rows up to this time (microseconds, included) have been emitted
   * @param rightExpiredThrough [[TailraceStateStore.operatorTime]], by the synced join's name for it; a label join's is a
   *                            watermark, and an as-of join looks at no time up to its own any more
   * @param lateRows            [[TailraceStateStore.lateRows]]
@@ -85,7 +85,7 @@ object Manifest {
   /** The newest layout of manifest and runs that this release writes: where a synced join marks left rows. */
   val Format = 7
 
-  /** The layout of all others: an earlier release goes on with them. */
+  /** The layout of all others: an earlier release continues with them. */
   private val WithoutJoinedLeft = 6
 
   /** The oldest layout that it reads, where each run has a file of its own. Format 1, an entry for each row,

@@ -15,7 +15,7 @@ import io.tailrace.common.RowMemoryExhausted
   * nothing.
   *
   * @param makeRoom called when Spark has no more memory for a row. It may write out and clear these rows and
-  *                 others. If it returns true, it has given memory back, and the row is tried once more
+  *                 others. If it returns true, it has given memory back, and the row is tried again
   */
 final class RowBuffer(memory: RowMemory, makeRoom: () => Boolean = () => false) extends AutoCloseable {
   private val blocks = new ArrayBuffer[MemoryBlock]

@@ -9,7 +9,7 @@ import org.apache.spark.unsafe.memory.MemoryBlock
 import io.tailrace.common.MemoryErrors
 
 /** Blocks of memory for rows, out of Spark's execution memory, which the tasks of an executor share. If Spark
-  * gives no more, the owner of a [[RowBuffer]] writes its rows out early and goes on. An empty buffer gets
+  * gives no more, the owner of a [[RowBuffer]] writes its rows out early and continues. An empty buffer gets
   * room for one row even if Spark gives none, up to a small sum. So only data that must be in memory as a
   * whole (one large row, the group of one left row) can make a task fail, with an error that says so.
   */

@@ -56,7 +56,7 @@ final class TailraceStateStore private[state] (
   override def id: StateStoreId = owner.id
   override def version: Long = base.manifest.version
 
-  /** Results of left rows up to this time (microseconds, included) have come out. */
+  /** Results of left rows up to this time (microseconds, included) have been emitted. */
   def expiredThrough: Long = expired
 
   /** A time that the operator keeps with the version; the engine does nothing with it. Least at first. */
@@ -77,7 +77,7 @@ final class TailraceStateStore private[state] (
   def sectionsOf(kind: StoreKind): Seq[LiveSection] = sections.filter(_.section.store == kind.name)
 
   /** Writes the rows of stores, in ascending order of their id, as one run. A large run is copied into the
-    * checkpoint while the operator goes on, others come into the manifest's file.
+    * checkpoint while the operator continues, others come into the manifest's file.
     *
     * @param bucketWidth in microseconds; it may change from run to run
     */
@@ -149,7 +149,7 @@ final class TailraceStateStore private[state] (
         throw e
     }
 
-  /** Says that the results of all rows of `kind` up to `through` have come out.
+  /** Says that the results of all rows of `kind` up to `through` have been emitted.
     *
     * @param countBySection how many rows of each section these are
     */

@@ -81,8 +81,8 @@ private[sync] final class DecidedRows(
   }
 }
 
-/** Makes the rows that come out: the left columns, the right ones but the keys, then `_mark` if some rows
-  * come out marked. Each is valid until the next one.
+/** Makes the rows that are emitted: the left columns, the right ones but the keys, then `_mark` if some rows
+  * are emitted marked. Each is valid until the next one.
   */
 private[sync] final class SyncWriter(columns: JoinColumns, settings: SyncSettings) {
   private val marks = settings.marks
@@ -111,7 +111,7 @@ private[sync] final class SyncWriter(columns: JoinColumns, settings: SyncSetting
   def futureRight(key: Array[Byte], right: UnsafeRow): UnsafeRow =
     marked(joiner.join(keyOrNulls(decoder.decode(key)), right), Mark.Future)
 
-  // Right rows seldom come out alone: the key is read from its encoding, and the left columns are projected.
+  // Right rows seldom are emitted alone: the key is read from its encoding, and the left columns are projected.
   private lazy val decoder = new KeyDecoder(columns.rightKeys.map(_.dataType).toArray)
   private lazy val keyOrNulls = UnsafeProjection.create(columns.left.map { a =>
     val key = columns.leftKeys.indexWhere(_.exprId == a.exprId)

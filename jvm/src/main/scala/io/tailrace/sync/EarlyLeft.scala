@@ -56,7 +56,7 @@ private[sync] final class EarlyLeft(
 
   private def noteAt(base: AnyRef, at: Long): Long = RowLayout.valueAt(base, at) + valueLength(base, at)
 
-  /** A row comes out with its right row. */
+  /** A row is emitted with its right row. */
   def comesOut(base: AnyRef, at: Long): Unit = if (hasNote(base, at)) {
     val note = noteAt(base, at)
     val section = Platform.getInt(base, note)

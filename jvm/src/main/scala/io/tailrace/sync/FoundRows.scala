@@ -8,7 +8,7 @@ import io.tailrace.state._
 /** Copies of the right rows that were found for a left row: the first one by time, which is joined, and the
   * number of all. Of rows at one time, the one whose bytes come first is joined: arrival decides nothing.
   *
-  * @param keepsAll whether the others are kept, because they come out; in local files if they are too many
+  * @param keepsAll whether the others are kept, because they are emitted; in local files if they are too many
   */
 private[sync] final class FoundRows(
     store: TailraceStateStore,

@@ -41,7 +41,7 @@ private[sync] final class HeldSection(val live: LiveSection, val number: Int, va
   * }}}
   *
   * @param reach right rows after this time are joined by no left row of the batch. A section of such rows isn't
-  *              read, so it isn't known, either, whether a left row comes out alone because its right row is
+  *              read, so it isn't known, either, whether a left row is emitted alone because its right row is
   *              too far away
   */
 private[sync] final class UnindexedRight(reach: Long) extends AutoCloseable {

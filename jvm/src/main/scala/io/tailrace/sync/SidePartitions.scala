@@ -17,7 +17,7 @@ import io.tailrace.driver.Silence
   *
   * @param tolerance     a partition may be so far behind the side and still be in time
   * @param silence       the clock of both sides
-  * @param liftsFiltered whether the join goes on without a partition whose records are all filtered
+  * @param liftsFiltered whether the join continues without a partition whose records are all filtered
   */
 private[sync] final class SidePartitions(
     tolerance: Long,

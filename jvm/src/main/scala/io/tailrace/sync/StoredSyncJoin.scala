@@ -117,7 +117,7 @@ private[sync] final class SyncJoinDriver(settings: SyncSettings, exec: StoredJoi
     }
   }
 
-  /** Left rows that come out later are at the release time or after it. Spark asks for the batch before this
+  /** Left rows that are emitted later are at the release time or after it. Spark asks for the batch before this
     * one too, after a restart: what is true of that is true of this one. Without a watermark below there is
     * none here either, and the user may set one after the join.
     */
@@ -132,7 +132,7 @@ private[sync] final class SyncJoinDriver(settings: SyncSettings, exec: StoredJoi
     watermarkBehind(watermarkMs, times) >
     exec.eventTimeWatermarkForEviction.fold(0L)(watermarkBehind(_, run.timesBefore(batch.batchId)))
 
-  /** Whether an operator reads what comes out that has a watermark to follow. */
+  /** Whether an operator reads what is emitted that has a watermark to follow. */
   private def isFollowed: Boolean = {
     val plan = StreamingBatch.running(session).plan
     StreamingPlan.nodes(plan).exists {

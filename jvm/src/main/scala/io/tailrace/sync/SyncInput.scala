@@ -14,7 +14,7 @@ import io.tailrace.state.{OrderedRows, RowBuffer}
   * stand among those that are ([[EarlyLeft]]).
   *
   * @param through left rows up to this time are released
-  * @param joined  rows up to this time are joined; those beyond come out at once, marked
+  * @param joined  rows up to this time are joined; those beyond are emitted at once, marked
   * @param newKeys gets the right rows that the batch brings, with `exactly_one`
   */
 private[sync] final class SyncInput(

@@ -12,7 +12,7 @@ import io.tailrace.plan.{Columns, Obstacle, OwnColumns, WriteCheck}
 /** The logical node of `tailrace.sync_join`, above a [[SyncProgress]] on each side.
   *
   * @param paired the right columns but the keys, under names of their own
-  * @param added  the column `_mark`, if duplicates or rows ahead of the clock come out marked
+  * @param added  the column `_mark`, if duplicates or rows ahead of the clock are emitted marked
   */
 case class SyncJoin(
     left: LogicalPlan,
@@ -153,7 +153,7 @@ private[tailrace] final class SyncResolution(sides: JoinSides, sameName: (String
     }.toMap
   }
 
-  /** The column that marks duplicates and rows ahead of the clock, if some come out marked. */
+  /** The column that marks duplicates and rows ahead of the clock, if some are emitted marked. */
   private def mark(settings: SyncSettings, renamed: Iterable[String]): Seq[Attribute] =
     Option
       .when(settings.marks) {

@@ -37,10 +37,10 @@ private[sync] final case class SyncLayout(
   *
   * With sync_delay = 5 seconds and a slowest right partition that has been read up to 12:00:30, left rows
   * before 12:00:25 are released. Each comes out with its right row, whenever that came. With `exactly_one` a left row
-  * that isn't released comes out too, if its right row is there ([[EarlyLeft]]).
+  * that isn't released is emitted too, if its right row is there ([[EarlyLeft]]).
   *
   * @param times         the times that the micro-batch is judged by
-  * @param joinedThrough rows after this time come out as they are read, marked
+  * @param joinedThrough rows after this time are emitted as they are read, marked
   * @param keptMemory    where the index of right rows is until the next batch
   */
 private[sync] final class SyncJoinTask(

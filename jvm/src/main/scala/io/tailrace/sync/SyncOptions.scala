@@ -26,7 +26,7 @@ import io.tailrace.join.OnStall
   * @param futureLimit    how far ahead of the batch's clock an event time is believed; a duration
   * @param onFuture       "clamp", "mark" or "fail": what is done with rows further ahead
   * @param exactlyOne     whether a left row has one right row at the most, and a right row one left row: a pair
-  *                       comes out when both are there
+  *                       is emitted when both are there
   */
 final case class SyncOptions(
     leftTime: String,
@@ -96,10 +96,10 @@ object SyncOptions {
   * @param syncDelay    in microseconds, like `window`
   * @param stallAfterMs a partition without a row for so long has stalled
   * @param futureLimitMicros none: any event time is believed
-  * @param liftsFiltered whether the join goes on without a partition that has given only filtered records for
+  * @param liftsFiltered whether the join continues without a partition that has given only filtered records for
   *                      `stallAfterMs`
   * @param leftPartition columns whose values tell left partitions apart; `rightPartition` likewise
-  * @param exactlyOne whether a pair comes out in the batch that brings its second row: see [[EarlyLeft]]
+  * @param exactlyOne whether a pair is emitted in the batch that brings its second row: see [[EarlyLeft]]
   * @param unlimited sides whose sources can't be held back, with what they read from
   */
 final case class SyncSettings(
@@ -132,7 +132,7 @@ final case class SyncSettings(
   /** Whether the result has the column `_mark`. */
   def marks: Boolean = marksDuplicates || marksFuture
 
-  /** Whether right rows may come out without a left row. */
+  /** Whether right rows may be emitted without a left row. */
   def rightComesOutAlone: Boolean = emitsUnmatchedRight || marks
 
   /** The last event time in a batch that isn't too far ahead of the clock, in microseconds.
@@ -141,7 +141,7 @@ final case class SyncSettings(
     */
   def believedThrough(clockMs: Long): Long = Policy.believedThrough(futureLimitMicros, clockMs)
 
-  /** Rows up to this time are joined; later ones come out as they are read, marked. */
+  /** Rows up to this time are joined; later ones are emitted as they are read, marked. */
   def joinedThrough(clockMs: Long): Long =
     if (marksFuture) believedThrough(clockMs) else Long.MaxValue
 }

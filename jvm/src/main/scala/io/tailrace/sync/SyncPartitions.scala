@@ -15,7 +15,7 @@ import io.tailrace.driver.Silence
   * is behind by the difference, so that left rows may jump back by the sync delay too.
   */
 private[sync] final class SyncPartitions(settings: SyncSettings) {
-  // Both sides share a clock: a side that stops as a whole is silent while the other one goes on.
+  // Both sides share a clock: a side that stops as a whole is silent while the other one continues.
   private val silence = new Silence(settings.stallAfterMs)
 
   val left: SidePartitions = newSide(SyncSide.Left, Math.max(settings.window, settings.syncDelay))

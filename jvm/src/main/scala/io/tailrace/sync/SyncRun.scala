@@ -54,7 +54,7 @@ private[sync] final class SyncRun(
   /** The times that a batch is judged by. They are the same whenever the batch runs. */
   def times(number: Long): SyncTimes = synchronized(batches.at(number).times)
 
-  /** The times of the batch before, unknown where the checkpoint doesn't have them: a row that comes out in
+  /** The times of the batch before, unknown where the checkpoint doesn't have them: a row that is emitted in
     * this batch or later was not released by then.
     */
   def timesBefore(number: Long): SyncTimes = synchronized(batches.at(number).timesBefore)
@@ -265,7 +265,7 @@ private[tailrace] final class SyncLog(
   /** Writes the progress after `batch`, and deletes files that a start from `retainFrom` on doesn't need. */
   def write(batch: Long, progress: SyncFile, retainFrom: Long): Unit = {
     batches.write(batch)(SyncFile.encode(progress, batches.place(batch.toString)))
-    // A batch goes on from the file of the batch before it.
+    // A batch continues from the file of the batch before it.
     val needed = retainFrom - 1
     if (isPurged) {
       if (needed > 0) batches.files.deleteAll(Seq(batches.path(needed - 1)))

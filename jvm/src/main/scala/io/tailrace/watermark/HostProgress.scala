@@ -20,7 +20,7 @@ import io.tailrace.plan.{Columns, Obstacle, OwnColumns, TailraceNode, WriteCheck
   * @param time      the event time, or the low watermark of a stamp: how far the host's log has been read
   * @param eventTime decides which rows are late
   * @param share     the completeness of a stamp, in its units
-  * @param mark      the column `_mark`, if rows ahead of the clock come out marked
+  * @param mark      the column `_mark`, if rows ahead of the clock are emitted marked
   */
 case class HostProgress(
     nodeId: UUID,

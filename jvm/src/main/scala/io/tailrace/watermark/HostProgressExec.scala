@@ -207,7 +207,7 @@ private[watermark] final class HostProgressTask(future: FutureRule, lateThrough:
       future.action match {
         case Policy.Clamp => maxima.see(host, future.limit)
         case Policy.Fail => throw WatermarkErrors.future(host.toString, time, future.limit)
-        // The row comes out marked and doesn't move its host.
+        // The row is emitted marked and doesn't move its host.
         case _ =>
       }
       maxima.seeFuture(host)

@@ -51,7 +51,7 @@ final class Reporter private[tailrace] (
   @volatile private var lastMs = DriverClock.ms
   private val sources = new CopyOnWriteArrayList[() => Unit]
 
-  /** For a thread or a part of the query that reports; each waits by itself while the servers are away. */
+  /** For a thread or a part of the query that reports; each waits on its own while the servers are away. */
   private[watermark] def newConnection(of: ServerSettings): ServerConnection =
     new ServerConnection(of, servers)
 

@@ -86,7 +86,7 @@ private[watermark] final class SourceWatermark(
     }
     renumber()
     val batch = new Batch(isFirst = before.isEmpty)
-    // Before the first row comes out: the server refuses a query that reads the input of another one.
+    // Before the first row is emitted: the server refuses a query that reads the input of another one.
     server.filter(!_.isKnown).foreach { client =>
       client.report(progress.table, Array.empty, hasUnread = true, batches = Some(next)): Unit
     }

@@ -37,7 +37,7 @@ private[why] final class StoredPartition(
   private val gone = mutable.Map.empty[StoreKind, GoneRows]
   private val sections = state.sections.filter(live => Side.of(live.section.kind).nonEmpty)
 
-  /** The sections with the rows of a side that wait. Eager matching keeps the keys of left rows once more. */
+  /** The sections with the rows of a side that wait. Eager matching keeps the keys of left rows again. */
   def sectionsOf(side: String): Seq[LiveSection] = {
     val ofSide = sections.filter(live => Side.of(live.section.kind).contains(side))
     if (ofSide.exists(_.section.kind == StoreKind.LeftTimeSorted))

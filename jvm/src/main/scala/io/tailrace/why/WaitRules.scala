@@ -24,7 +24,7 @@ private[why] trait WaitRules {
   /** How many rows a left row matches so far. */
   def matches(row: StoredRow, partition: StoredPartition): Long
 
-  /** @param expired left rows up to this time have come out in all partitions */
+  /** @param expired left rows up to this time have been emitted in all partitions */
   def facts(left: Long, right: Long, oldest: Seq[NextRow], expired: Long): JoinFacts
 }
 
@@ -106,7 +106,7 @@ private final class LabelRules(join: JoinVersion, watermark: Long) extends WaitR
       window.upperBound(if (isGrouped) Math.max(time, due) else time)
     } else {
       val needed = JoinWindow(window.after, window.before).upperBound(time)
-      // What has come out may be amended for this long.
+      // What has been emitted may be amended for this long.
       val amends = manifest.amendsAfter.fold(0L)(time => Math.max(0L, window.leftExpiry(watermark) - time))
       if (isGrouped && isLazy) JoinWindow.saturatingAdd(window.upperBound(needed), amends) else needed
     }
@@ -116,7 +116,7 @@ private final class LabelRules(join: JoinVersion, watermark: Long) extends WaitR
     if (isGrouped && isEager) partition.matchesOf(row)
     else {
       val manifest = partition.manifest
-      // Where rows are amended, one that waits gets late right rows until it comes out.
+      // Where rows are amended, one that waits gets late right rows until it is emitted.
       val late =
         if (manifest.amendsAfter.nonEmpty) LateRights.None
         else new LateRights(manifest.lateRows, window.after, join.bound.grown)

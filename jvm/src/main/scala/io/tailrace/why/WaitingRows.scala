@@ -63,7 +63,7 @@ private[why] final class WaitingRows(
     }
   }
 
-  /** The first of some rows to come out or to be given up. */
+  /** The first of some rows to be emitted or to be given up. */
   def next(of: Seq[StoredRow]): Option[NextRow] =
     of.filter(row => rules.shown.head.contains(row.side)).map(nextRow).minByOption(_.needs)
 

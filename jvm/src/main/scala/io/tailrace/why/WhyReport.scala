@@ -33,7 +33,7 @@ final case class OperatorWaits(
 
 /** @param key     by the left side's names; None: a null is among its columns
   * @param since   the micro-batch that read the row
-  * @param leaves  the watermark at which it comes out or is given up; of a synced join's left row, how far the
+  * @param leaves  the watermark at which it is emitted or is given up; of a synced join's left row, how far the
   *                right side has to be read
   * @param matches rows of the other side that it matches so far; None of right rows
   */

@@ -60,7 +60,7 @@ object StreamingBatch {
     RunningBatch(execution.lastExecution.executedPlan, execution.sink, Option(execution.name))
   }
 
-  /** Runs the operators of this thread's batch, and drops the rows that come out. */
+  /** Runs the operators of this thread's batch, and drops the rows that are emitted. */
   def runThrough(session: SparkSession): Unit = {
     val batch = StreamingRun.execution(session).lastExecution
     SQLExecution.withNewExecutionId(batch) {

@@ -60,11 +60,11 @@ def as_of(
             key that isn't updated any more leaves the state. None: however old. A checkpoint is bound to it.
         delay: how long before t the right row has to be at the least: zero or more, likewise. It stands for
             the time until a value can be read where it is served. A checkpoint is bound to it.
-        close_after: left rows of streams that wait come out, with what is there, when the query has had no
-            input for so long by the clock, as in `tailrace.join`. A left row that comes later comes out at
+        close_after: left rows of streams that wait are emitted, with what is there, when the query has had no
+            input for so long by the clock, as in `tailrace.join`. A left row that comes later is emitted at
             once, if its time isn't after the newest one that has come out. None: rows wait for the watermark.
         on_late: what is done with a left row at or behind the watermark. "drop": it is left out. "mark": it
-            comes out at once, with null in `into` and "late_left" in a column `_mark`: right rows that it
+            is emitted at once, with null in `into` and "late_left" in a column `_mark`: right rows that it
             would find may be gone. Both are counted as `lateLeftRows`. It may change at a restart.
 
     Returns:

@@ -84,7 +84,7 @@ def erase(
     both have one of its name. A side that lacks one of the columns keeps its rows, and a join of which both
     do is refused. A row for which the condition is null stays.
 
-    After an error or a crash the query goes on with the rows, or without them. The same call again erases
+    After an error or a crash the query continues with the rows, or without them. The same call again erases
     them.
 
     Args:

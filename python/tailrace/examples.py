@@ -99,7 +99,7 @@ def examples(
             .stream()
         )
 
-    An impression is in the state once, however many labels there are, and comes out once: when the
+    An impression is in the state once, however many labels there are, and is emitted once: when the
     watermark has passed the end of its longest window.
 
     Args:
@@ -111,7 +111,7 @@ def examples(
         close_after: as in `tailrace.join`, and as in `tailrace.as_of` for the features. Not with an
             attribution.
         amend_for: as in `tailrace.join`: how long after its longest window has closed an example may be
-            amended. An amended row comes out if the column of a label has changed. It has the key columns of
+            amended. An amended row is emitted if the column of a label has changed. It has the key columns of
             all labels, the time, and the columns that predicates of the sample name; the other columns of
             the impressions and the features are null. It is sampled by its new labels. Not with an
             attribution.
@@ -243,7 +243,7 @@ class Examples:
     ) -> Examples:
         """Adds features: the newest row of `frame` at the impression's time, as `tailrace.as_of` does.
 
-        They are looked up when the example comes out, and not for those that the sample leaves out, unless
+        They are looked up when the example is emitted, and not for those that the sample leaves out, unless
         its predicates name them.
 
         Args:
@@ -270,8 +270,8 @@ class Examples:
     def horizons(self, *horizons: Duration, emit: Emit = "all") -> Examples:
         """Gives several versions of each example, from the one state that holds it.
 
-        A version comes out when the watermark reaches the impression's time plus a horizon, with the events
-        that have happened up to there and have come. The final one comes out when the longest of the labels'
+        A version is emitted when the watermark reaches the impression's time plus a horizon, with the events
+        that have happened up to there and have come. The final one is emitted when the longest of the labels'
         windows has closed: it is the example without horizons. The sample is asked for each version.
 
         Args:
@@ -304,8 +304,8 @@ class Examples:
         jobs choose the same ones. The progress counts those that each predicate has left out.
 
         Args:
-            rates: for each predicate, in SQL over the finished row, the share of its rows that come out, 0
-                to 1. The first one that holds counts. Rows for which none holds come out. It isn't empty.
+            rates: for each predicate, in SQL over the finished row, the share of its rows that are emitted, 0
+                to 1. The first one that holds counts. Rows for which none holds are emitted. It isn't empty.
             seed: a whole number of 64 bits. A checkpoint is bound to it.
             weight: the name of a new column: double, 1 / rate of the row.
 

@@ -66,7 +66,7 @@ class Imported:
     Attributes:
         checkpoint: the new checkpoint.
         dry_run: whether nothing was written.
-        batch: the micro-batch that the query goes on behind.
+        batch: the micro-batch that the query continues behind.
         left: how many left rows were imported.
         right: the same of right rows.
     """
@@ -152,7 +152,7 @@ def import_state(
     batch: int | None = None,
     dry_run: bool = False,
 ) -> Imported:
-    """Makes a checkpoint of rows, from which a query's join goes on as if it had read them.
+    """Makes a checkpoint of rows, from which a query's join continues as if it had read them.
 
         labels = tailrace.join(impressions, clicks, on="user_id", ...)
         tailrace.import_state(
@@ -166,7 +166,7 @@ def import_state(
         # and start `labels` with this checkpoint
 
     Give the left rows that haven't come out, and the right rows that they and later ones may match. Left rows
-    come out when the watermark has passed their windows, at once if it has. Of `how="inner"`, pairs of two
+    are emitted when the watermark has passed their windows, at once if it has. Of `how="inner"`, pairs of two
     imported rows count as having come out. The query has one `tailrace.join`, without hot keys, and no other
     state.
 
@@ -198,7 +198,7 @@ def import_state(
             for the files, and the right to write them, isn't tried.
 
     Returns:
-        How many rows it has, and the micro-batch that the query goes on behind.
+        How many rows it has, and the micro-batch that the query continues behind.
 
     Raises:
         TailraceStateError: the checkpoint is there already, the export isn't one or lacks files, columns are

@@ -76,14 +76,14 @@ def join(
         max_matches: with how="left", how many matches to keep for each left row, the earliest first; one or
             more. None keeps all.
         on_late: what is done with a row at or behind the watermark that isn't taken (see `late_labels`).
-            "drop": it is left out, and counted in the operator's metrics. "mark": it comes out as a row of
+            "drop": it is left out, and counted in the operator's metrics. "mark": it is emitted as a row of
             its own, with "late_left" or "late_right" in a column `_mark`. A late left row has an empty
             group. A late right row has itself as the only match, and null in all left columns but the keys.
         late_labels: whether a right row at or behind the watermark is taken as long as the window of a left
             row that it may match is open: the watermark has not passed left_time + after. It is judged by
             times alone, by the watermark of the micro-batch before. What has come out never changes. False:
             no such row is taken. None: they are taken. But with how="inner" and `before` above zero, a
-            checkpoint is bound to it, and None goes on with that of the checkpoint: one of an earlier
+            checkpoint is bound to it, and None continues with that of the checkpoint: one of an earlier
             release has none.
         release_every: with how="left" on streams, the longest that a left row waits for others after the
             watermark has passed left_time + after: a duration, as for `before`, or "batch" for no wait. Rows
@@ -93,12 +93,12 @@ def join(
             a 64th of before + after, 28 seconds for half an hour.
         close_after: with how="left" on streams, the rows that wait come out, as they are, when the query has
             had no input for so long by the clock, though the watermark stands. Rows that come for them later
-            are late: left rows up to the newest one that has come out, and right rows that only such left
+            are late: left rows up to the newest one that has been emitted, and right rows that only such left
             rows can match. The watermark stays as it is. Only time in which the query asks its sources and
             gets nothing counts, from the last input of this run: not the time when it is down, nor while
             something is unread. A run with `availableNow` closes nothing. It may change at a restart. None:
             rows wait for the watermark.
-        early: with how="left", a first version of each left row comes out when the watermark has passed
+        early: with how="left", a first version of each left row is emitted when the watermark has passed
             left_time + early, with the matches up to there, and the final one when the window has closed:
             the same as `horizons=[early]`.
         horizons: with how="left", durations that ascend, up to `after`. A version of each left row comes
@@ -107,14 +107,14 @@ def join(
             wait for others as `release_every` says, but no longer than a 64th of before + their horizon.
             Matching is lazy. A checkpoint is bound to the horizons, and `after` can't grow. An empty list is
             refused.
-        emit: which versions come out. "all". "changes": the first and the final one, and those between
+        emit: which versions are emitted. "all". "changes": the first and the final one, and those between
             whose group isn't that of the version before. "late_positives": the first one, and then the one
             that has a match when those before it had none. "defer": the first and the final one.
-        release: with match="first" and `before` zero, when a left row comes out. "closed": when its window
+        release: with match="first" and `before` zero, when a left row is emitted. "closed": when its window
             has closed. "decided": as soon as the watermark has passed its first match, because no earlier one
             can come; it leaves the state then. Right rows leave when the watermark passes them. A left row
             without a match comes out when its window has closed. The rows are the same, but that a late label
-            finds only left rows that are still there. A left row with a null key comes out at once. A
+            finds only left rows that are still there. A left row with a null key is emitted at once. A
             checkpoint is bound to it. In batch DataFrames it changes nothing.
         exactly_one: with how="inner", your word that a left row has at most one match, and that a right row
             is the match of at most one left row: an id, say. Both rows leave the state as soon as they have
@@ -124,9 +124,9 @@ def join(
             without a partner, are counted: `matchesLeftOut`, `unpairedRows`. A checkpoint is bound to it.
         amend_for: with how="left", how long after its window has closed a left row may be amended: a
             duration of more than zero. A right row that comes until the watermark has passed
-            left_time + after + amend_for, however late, gives the left row's group once more: a row with the
+            left_time + after + amend_for, however late, gives the left row's group again: a row with the
             key columns and `left_time`, null in the other left columns, the whole new group, and "amended"
-            in a column `_mark`. It comes out in the micro-batch that has read the right row, once a
+            in a column `_mark`. It is emitted in the micro-batch that has read the right row, once a
             micro-batch, and only if the group has changed. The state has the keys and times of left rows,
             and their right rows, for so much longer. It may change at a restart: left rows that have come
             out before it was given aren't amended. Rows that `close_after` has let out are amended, too, by
@@ -135,7 +135,7 @@ def join(
         hot: keys with so many left rows that one task would be busy with each of them: values of the key
             column, or tuples with a value for each of several. Their left rows are split over `hot_parts`
             partitions, and their right rows are kept in each of these. A checkpoint is bound to both. What
-            comes out is the same. It needs on_late="drop".
+            is emitted is the same. It needs on_late="drop".
         hot_parts: 2 to 1,024.
 
     Returns:
@@ -147,7 +147,7 @@ def join(
         `max_matches` is given; then, with horizons, `horizon` string ("10 minutes", "1 hour 30 minutes"),
         `final` boolean, and `changed` boolean: whether the group isn't that of the version before, null in
         the first one; then `_mark` string if on_late="mark" or with `amend_for`, null on ordinary rows. An
-        amended row has the final horizon, and is final and changed. A left row that comes out by itself,
+        amended row has the final horizon, and is final and changed. A left row that is emitted on its own,
         because it is late or has no time, has a null horizon and is final.
 
         With `amend_for` or on_late="mark", all left columns may be null.

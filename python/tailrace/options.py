@@ -3,8 +3,8 @@
 The values of all arguments `on_<event>` are from one list:
 
     "drop"     the row is left out, and counted
-    "mark"     the row comes out, with the reason in its column `_mark`
-    "emit"     the row comes out as an ordinary one
+    "mark"     the row is emitted, with the reason in its column `_mark`
+    "emit"     the row is emitted as an ordinary one
     "fail"     the query ends with an error that names the row, the partition or the limit
     "pause"    the query waits
     "exclude"  a partition doesn't count until it is back
@@ -13,7 +13,7 @@ The values of all arguments `on_<event>` are from one list:
 `Reason` has all values of the column `_mark`. It is null on ordinary rows:
 
     "late_left", "late_right"  `join`: a left or a right row at or behind the watermark that wasn't taken
-    "amended"                  `join`: the new group of a left row that has come out before
+    "amended"                  `join`: the new group of a left row that has been emitted before
     "replay"                   `filter_replays`: a record that was written again
     "duplicate"                `sync_join`: a further row of a key
     "future"                   `sync_join` and the watermarks: an event time too far ahead of the clock

@@ -38,7 +38,7 @@ class Preflight:
 
             `state_rows`, `state_bytes` before compression, and `file_bytes` of the runs that hold them: the
             most at a time (bigint). A run has about 1 kB of its own, which isn't counted. `latency` (array
-            of `quantile`, `seconds`): from a left row's event time until it comes out, of those that do.
+            of `quantile`, `seconds`): from a left row's event time until it is emitted, of those that are.
         windows: the same up to `loss`, for each window of event time, with `window_start` (timestamp). Left
             rows count by their time, and labels with them; right rows count by theirs.
         disorder: for each `side`, `behind` (array of `quantile`, `seconds`): how far rows are behind a

@@ -35,8 +35,8 @@ def recursively(
         )
         ancestors.groupBy("node").count()
 
-    Each row that `op` gives comes out, and is given to `op` once more, until `op` gives none: the way up a
-    tree, the parts of parts, referrals, retries. The rows of `frame` itself don't come out, so the first rows
+    Each row that `op` gives is emitted, and is given to `op` again, until `op` gives none: the way up a
+    tree, the parts of parts, referrals, retries. The rows of `frame` itself aren't emitted, so the first rows
     of the example are the nodes' grandparents. Use `union` to have both.
 
     How rows go round is chosen from the plan of `op`. The query's plan and progress show it:
@@ -53,7 +53,7 @@ def recursively(
     - "feedback": with state in `op` (a join of two streams, deduplication) each hop takes a micro-batch.
       Rows that go round are in a log in the query's checkpoint, which keeps those of the last two
       micro-batches. Each row goes round exactly once, over a failure at any moment. The trigger
-      `availableNow` goes on until no row goes round. `processingTime` doesn't wait while rows go round.
+      `availableNow` continues until no row goes round. `processingTime` doesn't wait while rows go round.
 
     Rows with an event time (a column with a watermark) that go round by feedback hold the watermark back, so
     that they don't become late because they take several micro-batches. They don't hold it back while they
@@ -68,7 +68,7 @@ def recursively(
 
     Results aren't taken back. If a row says that a node has moved to another parent, results of the old
     parent stay. An aggregation before the recursion is allowed in output mode append only, where each group
-    comes out once. Mutual recursion, two ops that feed each other, isn't supported: write them as one `op`
+    is emitted once. Mutual recursion, two ops that feed each other, isn't supported: write them as one `op`
     over a column that says which of the two a row belongs to. A recursion in the `op` of another one is
     refused.
 
@@ -95,13 +95,13 @@ def recursively(
         frame: a stream; or a batch DataFrame, if `op` has no state.
         op: is called once, with a DataFrame like `frame`. Its result must have the same columns, by name,
             type and order, and an operation that can drop a row, or it would never end.
-        max_depth: the last hop at which rows may come out. None: any hop; but where hops are counted, the
+        max_depth: the last hop at which rows may be emitted. None: any hop; but where hops are counted, the
             query ends with an error after 100,000 of them, which is a loop. A recursion without limits that
-            goes on for long is logged as TAILRACE_RECURSION_LONG.
+            continues for long is logged as TAILRACE_RECURSION_LONG.
         max_rows: how many rows a task may give in a micro-batch; where `op` exchanges rows, all tasks
             together. None: any number. The time of a micro-batch isn't limited.
         on_limit: "fail": the query ends with an error that names some of the rows. "drop": no row beyond the
-            limit comes out, and they are counted.
+            limit is emitted, and they are counted.
         depth_column: the name of a column to be added, int: the hop at which a row came out, from 1 on.
         path_columns: the columns that are the key of a row, of types that can be compared; null is equal to
             null. A column `path` is added: an array of the keys that the row has come by, from the key of

@@ -88,7 +88,7 @@ def filter_replays(
         A DataFrame with the same columns, and `_mark` string with on_replay="mark", null on ordinary rows. It
         can be written in any output mode. The sink must take all rows of a batch (no `limit` in
         foreachBatch), and so must operators above: a broadcast join with an empty table doesn't where Spark
-        generates no code for it, as with more than 100 columns. Else the next batch fails.
+        generates no code for it, as with more than 100 columns. Otherwise, the next batch fails.
 
     Raises:
         TailraceReplayError: a column is unknown or of a wrong type, or an option makes no sense.

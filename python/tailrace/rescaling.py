@@ -69,7 +69,7 @@ def rescale(
     Spark takes `spark.sql.shuffle.partitions` of a streaming query from its checkpoint, so that without this
     it is for life. The query must be stopped, by `stop()` or by a failure; one that runs in another process
     isn't noticed before it has begun a micro-batch. The same rows come out, with either number. A Spark job
-    splits the state, with a task for each partition of before. It reads and writes each row once; a number
+    splits the state, with one task for each former partition. It reads and writes each row once; a number
     that is no multiple or divisor of the old one makes more and smaller files.
 
     After an error or a crash the query goes on with the old number, or with the new one. Where Spark refuses

@@ -45,7 +45,7 @@ def sync_join(
         )
 
     The sync time is the event time up to which the slowest right partition has been read, minus `sync_delay`.
-    A left row is held until the sync time has passed it. Then it comes out: with the right row of its key if
+    A left row is held until the sync time has passed it. Then it is emitted: with the right row of its key if
     that has been read, else with nulls. So no match is lost to a partition that lags or stalls: the join
     waits for it. What a micro-batch has read counts from the next one on.
 
@@ -60,7 +60,7 @@ def sync_join(
     before the sync time are counted as `late`.
 
     A `where` in front of the join hides how far a partition is. A partition whose records are all filtered
-    out is waited for, and its condition in `waitsFor` is "filtered". With `stall_after`, the join goes on
+    out is waited for, and its condition in `waitsFor` is "filtered". With `stall_after`, the join continues
     without it when it has given nothing else for that long and has been read to its end; rows of it may be
     late then.
 
@@ -85,12 +85,12 @@ def sync_join(
         left_partition: the columns of the source partition that a left row was read from, one or more. None:
             Kafka's `topic` and `partition`, as far as the DataFrame has them.
         right_partition: likewise. Of Kafka all partitions of the topic count, also those that have sent
-            nothing; of other sources those of which a row has been read. So there a left row comes out
+            nothing; of other sources those of which a row has been read. So there a left row is emitted
             without its match if the partition of the match hasn't sent a row by then. The match is counted.
         on_stall: what is done when the partition that the join waits for has been silent for `stall_after`:
             other partitions of either side went on, and nothing of it is unread. "pause": the join waits, and
             says so. "exclude": the partition doesn't count until it is back at the sync time; its rows behind
-            that are late. If all partitions of a side are excluded, the join goes on with the time of the
+            that are late. If all partitions of a side are excluded, the join continues with the time of the
             other side. "fail": the query ends with an error that names the partition.
         on_left_stall: the same for left partitions, which right rows wait for. None: as `on_stall`.
         stall_after: how long a partition has to be silent; needed for "exclude" and "fail", and to go on
@@ -99,30 +99,30 @@ def sync_join(
             micro-batch counts at most an eighth of it.
         future_limit: how far ahead of the micro-batch's clock an event time is believed. None: any time is.
         on_future: what is done with rows further ahead. "clamp": their partition is as far as the limit, and
-            the rows wait for their time. "mark": they don't move their partition, and come out as they are
+            the rows wait for their time. "mark": they don't move their partition, and are emitted as they are
             read, without a match, with "future" in a column `_mark`. "fail": the query ends with an error.
         on_duplicate: what is done with further rows of a key. A left row takes all right rows that it may
             join. The first by event time is the match, the others are duplicates. Of left rows, the earlier
             one is served first; a further one that finds nothing is a duplicate if it is released in the same
             micro-batch. So the result of "drop" and "mark" depends on how the streams are read. That of
             "emit" doesn't, unless left rows of one key come out of order or from several partitions. "emit":
-            left duplicates come out without a match, right ones are dropped. "drop": both are dropped.
-            "mark": both come out, with "duplicate" in a column `_mark`. They are always counted.
+            left duplicates are emitted without a match, right ones are dropped. "drop": both are dropped.
+            "mark": both are emitted, with "duplicate" in a column `_mark`. They are always counted.
         on_unmatched_right: what is done with right rows that no left row has joined. "drop" counts them,
             "emit" lets them come out with nulls in all left columns but the keys. Right rows with a null key
-            or a null time never come out. They are counted in the operator's metric `nullKeyRightRows`.
+            or a null time are never emitted. They are counted in the operator's metric `nullKeyRightRows`.
         exactly_one: your word that a left row has at most one right row that it may join, and a right row at
-            most one left row: that ids are unique on both sides, say. A pair then comes out in the
+            most one left row: that ids are unique on both sides, say. A pair is then emitted in the
             micro-batch that brings the later of its two rows, before the sync time has passed it, and neither
-            row is held any longer. A left row without a right row comes out at the same time as without it.
-            The rows that come out are the same, too, in another order. Where the data breaks it, within a
+            row is held any longer. A left row without a right row is emitted at the same time as without it.
+            The rows that are emitted are the same, too, in another order. Where the data breaks it, within a
             micro-batch left rows are served by time, rows of one time by content; over micro-batches those
             that are there first. Each left row still comes out once, but for `on_duplicate`: further rows are
             duplicates only among those of one micro-batch. A right row that is too many waits for a left row
             that may join it, and is counted as `unmatchedRight` when it expires. It may change at a restart.
         max_pending: how many held rows of a side it takes for its partitions that are ahead to be read no
             further. A micro-batch reads as many rows of the side as may still be held, and always a tenth
-            of `max_pending`, so that the partition that is waited for goes on; the first one of a start
+            of `max_pending`, so that the partition that is waited for continues; the first one of a start
             reads that tenth. So at most 1.1 times as many rows are held, and the rows of the partition that
             is waited for. Kafka's partitions are held back one by one. A source with other offsets, or
             other partition columns, is held back as a whole, when all of its partitions are ahead, and its
@@ -134,7 +134,7 @@ def sync_join(
 
     Returns:
         A stream: the left columns; the right columns but the keys, null where unmatched; then `_mark` string
-        if duplicates or future rows come out marked, null on ordinary rows. Its output mode is append.
+        if duplicates or future rows are emitted marked, null on ordinary rows. Its output mode is append.
 
     Raises:
         TailraceJoinError: the join can't be planned: a batch DataFrame, a column that is unknown, ambiguous,

@@ -80,13 +80,13 @@ def accurate_watermark(
             for. A silent host that is in no roster and a week behind the watermark is forgotten.
         future_limit: how far ahead of the micro-batch's clock an event time is believed. None: any time is.
         on_future: with `future_limit`, what is done with rows further ahead. "clamp": they come out as they
-            are, and their host is as far as the limit. "mark": they come out with "future" in a column
+            are, and their host is as far as the limit. "mark": they are emitted with "future" in a column
             `_mark`, and don't move their host. "fail": the query ends with an error.
         delay: how far the watermark stays behind, for hosts whose logs are a little out of order.
         server: a watermark server, "http://host:port" or "https://proxy/path", which learns of hosts from
             several queries and decides for all of them. It learns of the query's operators with state and of
             its sink, too, under names that begin with `operator`: "source/tailraceLabelJoin-0",
-            "source/sink". While the server is away the query goes on, and the watermark stays. Several
+            "source/sink". While the server is away the query continues, and the watermark stays. Several
             servers of one store: a list, or one string with commas in between. The one that answered last is
             asked first. If it can't be reached, doesn't answer within two seconds or fails (a status of 500
             or more), the next one is asked, with a warning TAILRACE_WATERMARK_SERVER_REPLACED. If two of them

@@ -134,7 +134,7 @@ class Held:
         rows: that wait.
         bytes: before compression, of the sections that they are in.
         file_bytes: of the runs that they are in.
-        latencies: (seconds, weight) from the event time of a left row until it comes out, in order.
+        latencies: (seconds, weight) from the event time of a left row until it is emitted, in order.
     """
 
     rows: float
@@ -143,7 +143,7 @@ class Held:
     latencies: Sequence[tuple[float, float]]
 
     def latency(self, share: float) -> float | None:
-        """Seconds after which so many of the left rows are out; None if none has come out."""
+        """Seconds after which so many of the left rows are out; None if none has been emitted."""
         sums = list(accumulate(weight for _, weight in self.latencies))
         if not sums:
             return None
@@ -220,7 +220,7 @@ def _ends(kept: Mapping[str, Sequence[Cell]], shape: Shape) -> dict[tuple[str, C
 
 
 def _released(clock: Clock, batches: Sequence[int], shape: Shape, phase: int) -> list[float]:
-    """Left rows up to this time have come out after each micro-batch, of a partition with this phase."""
+    """Left rows up to this time have been emitted after each micro-batch, of a partition with this phase."""
     released = float("-inf")
     found: list[float] = []
     for tick in batches:

@@ -50,7 +50,7 @@ def jar_path(spark: str | None = None) -> Path:
 
     A wheel for several versions has one jar, and what makes the others of it. Each is made when it is first
     asked for, in the package's folder, or in the user's cache if that can't be written to.
-    `tailrace.configure` adds it by itself; pass it on by hand where the session isn't built in Python:
+    `tailrace.configure` adds it on its own; pass it on by hand where the session isn't built in Python:
     `spark-submit --jars "$(tailrace jar)" ...`.
 
     Args:

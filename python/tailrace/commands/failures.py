@@ -94,7 +94,7 @@ def _is_closed(stream: TextIO) -> bool:
 
 
 def _leave(stream: TextIO) -> None:
-    """Python would write to it once more at its end, and complain."""
+    """Python would write to it again at its end, and complain."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 

@@ -85,7 +85,7 @@ class Pairs:
         return (f"{name:<{self.width}}{text}".rstrip() for name, text in self.rows)
 
     def drawn(self) -> RenderableType:
-        """For rich: what is longer than the line goes on below itself, and not below the name."""
+        """For rich: what is longer than the line continues below itself, and not below the name."""
         from rich import table
         from rich.text import Text
 
@@ -116,7 +116,7 @@ def show_parts(parts: Iterable[str | Table | Pairs]) -> None:
             console.print(Text(part), soft_wrap=True)
         else:
             drawn = part.drawn()
-            # Names and times in pieces are worse than a line that goes on below.
+            # Names and times in pieces are worse than a line that continues below.
             wide = console.options.update(max_width=_WIDEST)
             fits = isinstance(part, Pairs) or console.measure(drawn, options=wide).maximum <= console.width
             console.print(drawn if fits else Text("\n".join(part.lines())), soft_wrap=not fits)

@@ -1,4 +1,4 @@
-"""The demo's chart: what goes in, what comes out and what waits, over the micro-batches."""
+"""The demo's chart: what goes in, what is emitted and what waits, over the micro-batches."""
 
 # The types of matplotlib are incomplete.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false

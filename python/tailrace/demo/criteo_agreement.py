@@ -52,7 +52,7 @@ class Verdict:
 
     Attributes:
         agreements: the columns compared.
-        missing: impressions and clicks that haven't come out.
+        missing: impressions and clicks that haven't been emitted.
         twice: those that came out more than once.
         whole: whether the shares of each conversion sum to exactly 1 by `linear()`.
     """
@@ -69,7 +69,7 @@ class Verdict:
 
 
 def compare(told: Told, joined: Joined) -> Verdict:
-    """Compares what has come out with the file."""
+    """Compares what has been emitted with the file."""
     examples = joined.examples
     times = np.bincount(examples.impression, minlength=len(told))
     clicks = np.bincount(joined.clicks, minlength=len(told))
@@ -190,7 +190,7 @@ def _touches(told: Told, joined: Joined) -> tuple[Agreement, ...]:
 
 
 def _number_of_touches(joined: Joined, known: Longs) -> Longs:
-    """How many clicks have come out with a share of each of the known conversions."""
+    """How many clicks have been emitted with a share of each of the known conversions."""
     if not len(known):
         return np.zeros(0, np.int64)
     at = np.minimum(np.searchsorted(known, joined.linear.conversion), len(known) - 1)

@@ -71,7 +71,7 @@ def generate(directory: Path, rows: int, slices: int, seed: int = 7) -> Workload
     Slice i of both sides covers the same stretch of arrival time, and the files' modification times follow
     that order, so a file source that takes one file a trigger replays the streams. The last file of each side
     holds one row, hours later than all others: it moves the watermark past every window, so that all groups
-    come out. That closing impression's own window stays open, and it is no part of the result.
+    are emitted. That closing impression's own window stays open, and it is no part of the result.
 
     Args:
         directory: an existing directory.

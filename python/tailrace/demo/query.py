@@ -67,7 +67,7 @@ def local_session(driver_memory: str, directory: Path | None = None) -> Abstract
 
 
 def run(spark: SparkSession, directory: Path, engine: Engine) -> Iterator[dict[str, Any]]:
-    """Starts a query, or goes on with one that was killed, and yields the progress of each micro-batch.
+    """Starts a query, or continues with one that was killed, and yields the progress of each micro-batch.
 
     Args:
         spark: a session that `tailrace.configure` made.
@@ -135,7 +135,7 @@ def _batches(query: StreamingQuery) -> Iterator[dict[str, Any]]:
         # Asked before the progress is read: what ends in between is read in this round.
         running = query.isActive
         for progress in query.recentProgress:
-            # A trigger that finds nothing to do reports the batch before it once more.
+            # A trigger that finds nothing to do reports the batch before it again.
             if progress["batchId"] > seen and progress["stateOperators"]:
                 seen = progress["batchId"]
                 yield json.loads(progress.json)

@@ -114,7 +114,7 @@ class _Windows:
         """Waits until all logs are read; returns the windows that have closed, and their rows."""
         self._query.processAllAvailable()
         closed, self._closed = dict(sorted(self._closed.items())), {}
-        # Spark's own aggregation closes these windows; `write_windows` tells the server by itself.
+        # Spark's own aggregation closes these windows; `write_windows` tells the server on its own.
         tell_windows(self._url, self._app, [(start, start + _WINDOW) for start in closed])
         shown = {f"{_EPOCH + dt.timedelta(microseconds=start):%H:%M}": rows for start, rows in closed.items()}
         windows = ", ".join(f"{start} ({rows} rows)" for start, rows in shown.items()) or "none"

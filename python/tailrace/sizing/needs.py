@@ -33,7 +33,7 @@ class Needs:
         executor_native: bytes beside the heap: RocksDB's block cache.
         executor_disk: bytes of local disk of an executor.
         driver_memory: bytes that Tailrace takes in the driver.
-        row_latency: seconds from the end of a left row's window until it comes out, on average.
+        row_latency: seconds from the end of a left row's window until it is emitted, on average.
         row_latency_most: the same, at most.
         recovery: seconds until the partitions of a lost executor are back, from its loss being known.
         recovery_gets: requests for that.

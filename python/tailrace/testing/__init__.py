@@ -1,6 +1,6 @@
 """What pipelines are tested with: streams of given rows, a clock that the test moves, crashes at each step.
 
-pytest finds the fixtures by itself (`tailrace_pytest`); the rest works without them:
+pytest finds the fixtures on its own (`tailrace_pytest`); the rest works without them:
 
     def test_a_click_joins_its_impression(stream_test):
         served = stream_test.source("user int, served_at timestamp")

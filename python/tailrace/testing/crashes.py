@@ -60,12 +60,12 @@ def crash_at_every_step(
     pipeline once for each step, crashes there, starts the query again, and compares what `read` finds. Rows
     that the sink gets again are the sink's to ignore: `foreachBatch` may get a micro-batch twice.
 
-    With `by="fault"` the step and all later ones fail, and the process goes on: what a sink keeps in memory
+    With `by="fault"` the step and all later ones fail, and the process continues: what a sink keeps in memory
     survives here, and wouldn't in production. A pipeline of three micro-batches has about 50 steps, and each
     takes a second or two.
 
     With `by="kill"` the pipeline runs in a process of its own, with the session's settings, and gets kill -9
-    at the step, Python and JVM at once. Another process goes on. That takes about ten seconds a step. The
+    at the step, Python and JVM at once. Another process continues. That takes about ten seconds a step. The
     pipeline is sent to these processes as Python's pickle has it, so it uses the session of its DataFrames,
     not that of the test.
 

@@ -1,4 +1,4 @@
-"""A query of a test: it runs when the test says so, and keeps the rows that come out."""
+"""A query of a test: it runs when the test says so, and keeps the rows that are emitted."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class StreamQuery:
         """Runs, then moves the clock to a time, and event time with it, and runs again.
 
         Watermarks move as if each stream had got a row of that time: to the time, less their delay. No row
-        comes out for it. `accurate_watermark` and `stamped_watermark` get their time from rows alone. Silent
+        is emitted for it. `accurate_watermark` and `stamped_watermark` get their time from rows alone. Silent
         hosts and partitions follow the clock, and need eight micro-batches with rows of others besides.
 
         Args:
@@ -91,7 +91,7 @@ class StreamQuery:
             raise RuntimeError(f"the query of {self.checkpoint.name!r} is stopped: call its restart()")
 
     def rows(self, *columns: str) -> list[Any]:
-        """All rows that have come out, micro-batch by micro-batch: in mode "complete" a table each.
+        """All rows that have been emitted, micro-batch by micro-batch: in mode "complete" a table each.
 
             query.rows()                               # [{"user": 7, "labels": [...]}]
             query.rows("user", "size(labels)")         # [(7, 1)]
@@ -106,7 +106,7 @@ class StreamQuery:
         return self._read(-1, columns)
 
     def new_rows(self, *columns: str) -> list[Any]:
-        """The rows that have come out since the last call, as `rows` has them."""
+        """The rows that have been emitted since the last call, as `rows` has them."""
         seen, self._seen = self._seen, calls.invoke(self._query, "lastBatch")
         return self._read(seen, columns)
 

@@ -79,7 +79,7 @@ class Trial:
         """Runs it to its end, from where another process has died.
 
         Args:
-            fed: the file that has how many batches were begun. The process that goes on reads it.
+            fed: the file that has how many batches were begun. The process that continues reads it.
         """
         begun = int(fed.read_text()) if fed.exists() else 0
         with self._test:

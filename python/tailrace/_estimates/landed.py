@@ -122,7 +122,7 @@ def counted(
     window: int,
     end: int,
 ) -> list[Row]:
-    """What arrives, is emitted and is lost: a row for each window, `after` and delay, in order, with `COUNTS`.
+    """What arrives, is emitted and is lost: a row per window, `after` and delay, in order, with `COUNTS`.
 
     Args:
         left: with `behind`.

@@ -68,7 +68,7 @@ private[api] trait PythonReportCalls {
     Seq(ofLeft, ofRight).flatMap(side => Seq(side.rows, side.bytes, side.fileBytes)).asJava
   }
 
-  /** Whether a column of labels holds groups, and not one label a row. Refuses columns that hold neither.
+  /** True if a column of labels holds groups, and not one label a row. Refuses columns that hold neither.
     *
     * @param times the fields of a label that have to be timestamps
     */

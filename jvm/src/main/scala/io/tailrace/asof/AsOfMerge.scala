@@ -76,7 +76,7 @@ private[asof] final class AsOfMerge(window: AsOfWindow) extends AutoCloseable {
   /** The number of the left row. */
   def probe: Int = order(position)
 
-  /** Whether it has a right row: [[newest]]. */
+  /** True if it has a right row: [[newest]]. */
   def hasFound: Boolean = !newest.isEmpty && window.takes(probes.time(probe), newest.time)
 
   private def find(base: AnyRef, at: Long, time: Long, isOther: Boolean): Unit = {
@@ -116,7 +116,7 @@ private final class AsOfSection(live: LiveSection) extends AutoCloseable {
     isHere = false
   }
 
-  /** Whether it may have a newer row of the key than the one that was found, and none that is too old. */
+  /** True if it may have a newer row of the key than the one that was found, and none that is too old. */
   def mayHave(prefix: Long, point: Long, oldest: Long, newest: NewestRow): Boolean =
     section.minTime <= point && section.maxTime >= oldest &&
       (newest.isEmpty || section.maxTime >= newest.time) &&

@@ -86,7 +86,7 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration)
         true
       } catch { case _: FileNotFoundException => false }
 
-  /** Whether the store really refuses the second of two writers. Some take the condition and ignore it. It is tried once
+  /** True if the store really refuses the second of two writers. Some take the condition and ignore it. It is tried once
     * for a bucket, with a file beside the entry whose name is that of a temporary one.
     */
   private def refusesSecond(entry: Path): Boolean = refusing.computeIfAbsent(
@@ -209,7 +209,7 @@ object ObjectStoreFileManager {
   private val HeaderOption = "fs.s3a.create.header."
   private val WriterHeader = "tailrace-writer"
 
-  /** Whether a file system shows a file only when its stream has been closed, and can drop one that has not. */
+  /** True if a file system shows a file only when its stream has been closed, and can drop one that has not. */
   def serves(path: Path, conf: Configuration): Boolean =
     path.getFileSystem(conf).hasPathCapability(path, CommonPathCapabilities.ABORTABLE_STREAM)
 }

@@ -66,7 +66,7 @@ private[checkpoint] object RecentEntries {
   private val Logs = Set("offsets", "commits", "_spark_metadata")
   private val Entry = """(\d+)(?:\.compact)?""".r
 
-  /** Whether a path is one like `offsets/7`, `commits/7`, `sources/0/7`, `sources/0/9.compact`, or of the log of
+  /** True if a path is one like `offsets/7`, `commits/7`, `sources/0/7`, `sources/0/9.compact`, or of the log of
     * a file sink.
     */
   def isEntry(path: Path): Boolean = {

@@ -106,7 +106,7 @@ final class OrderedBytesReader {
     position = 0
   }
 
-  /** Whether all bytes were read. */
+  /** True if all bytes were read. */
   def isAtEnd: Boolean = position == buffer.length
 
   def getByte(): Int = {

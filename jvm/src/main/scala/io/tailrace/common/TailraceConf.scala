@@ -54,7 +54,7 @@ object TailraceConf {
     */
   val LocalDirectory: PathsEntry = new PathsEntry("spark.tailrace.state.localDirectory")
 
-  /** Whether the state is written to the checkpoint's file system. If so, a commit waits for it. */
+  /** True if the state is written to the checkpoint's file system. If so, a commit waits for it. */
   val StateDurability: ChoiceEntry[Durability] =
     new ChoiceEntry(
       "spark.tailrace.state.durability",
@@ -74,17 +74,17 @@ object TailraceConf {
   val RecursionBroadcastBytes: BytesEntry =
     new BytesEntry("spark.tailrace.recursion.broadcastBytes", 128L << 20, least = 0, most = 8L << 30)
 
-  /** Whether a replay filter starts without marks if those of earlier batches are missing. Replays of earlier
+  /** True if a replay filter starts without marks if those of earlier batches are missing. Replays of earlier
     * records pass then. It is for one start of a query, by a user who knows why the marks are missing.
     */
   val ReplayBeginAnew: ChoiceEntry[Boolean] =
     new ChoiceEntry("spark.tailrace.replay.beginAnew", false, Seq("true" -> true, "false" -> false))
 
-  /** Whether a query is refused, or warned of, if its metadata would make originals look like replays. */
+  /** True if a query is refused, or warned of, if its metadata would make originals look like replays. */
   val ReplayProducerCheck: ChoiceEntry[Boolean] =
     new ChoiceEntry("spark.tailrace.replay.producerCheck", true, Seq("refuse" -> true, "warn" -> false))
 
-  /** Whether an accurate watermark starts without hosts if its files are missing in the checkpoint of a query
+  /** True if an accurate watermark starts without hosts if its files are missing in the checkpoint of a query
     * that has run. It is for one start of a query, by a user who knows why they are missing.
     */
   val WatermarkBeginAnew: ChoiceEntry[Boolean] =

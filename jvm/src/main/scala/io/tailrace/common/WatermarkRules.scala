@@ -11,7 +11,7 @@ trait WatermarkRules {
   /** A watermark of Spark's, which begins at the epoch: that means that there is none yet. */
   def ofMillis(watermarkMs: Option[Long]): Long = watermarkMs.filter(_ > 0).fold(NoWatermark)(_ * 1000)
 
-  /** Whether a row at `time` is behind the watermark; the ends count, as everywhere in Spark. */
+  /** True if a row at `time` is behind the watermark; the ends count, as everywhere in Spark. */
   def isLate(time: Long, watermark: Long): Boolean = time <= watermark && watermark != NoWatermark
 
   /** Stops at the ends of time instead of wrapping round: a window may be as long as time. */

@@ -17,7 +17,7 @@ private[connect] object ConnectMethods {
     .map(method => method.getName -> method)
     .toMap
 
-  /** Whether it gives a DataFrame. */
+  /** True if it gives a DataFrame. */
   def plans(method: String): Boolean = classOf[Dataset[_]].isAssignableFrom(found(method).getReturnType)
 
   /** A method that isn't there is of a later client. */

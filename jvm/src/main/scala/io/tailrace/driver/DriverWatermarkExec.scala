@@ -15,7 +15,7 @@ trait DriverWatermark {
   /** The name of its node in `explain`. */
   def nodeName: String
 
-  /** Whether it depends on the query's other watermarks. */
+  /** True if it depends on the query's other watermarks. */
   def followsOthers: Boolean
 
   /** The watermark after a micro-batch, in milliseconds, if there is one. Spark asks on the driver before it

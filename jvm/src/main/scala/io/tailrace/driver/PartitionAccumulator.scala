@@ -63,7 +63,7 @@ object PartitionAccumulator {
 /** An operator whose tasks tell the driver what they have seen of a micro-batch. */
 trait TellsDriver extends SparkPlan {
 
-  /** Whether the operator's tasks have run. Asked on the driver, when the sink is done with a batch. */
+  /** True if the operator's tasks have run. Asked on the driver, when the sink is done with a batch. */
   def hasTold: Boolean
 }
 

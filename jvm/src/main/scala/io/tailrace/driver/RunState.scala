@@ -137,7 +137,7 @@ private[tailrace] final class BatchSequence[B](begin: (Long, Option[B]) => B) {
   /** The state of the last batch that has begun. */
   def last: Option[B] = gathered
 
-  /** Whether no batch has begun that isn't folded. */
+  /** True if no batch has begun that isn't folded. */
   def isBetween: Boolean = folded == number
 
   /** Folds a batch whose tasks have ended, once. A fold that fails runs again. */

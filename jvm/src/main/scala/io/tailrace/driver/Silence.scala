@@ -78,7 +78,7 @@ object Silence {
   val Batches = 8
 }
 
-/** Whether a part was heard in a batch. */
+/** True if a part was heard in a batch. */
 sealed abstract class Heard
 
 object Heard {

@@ -43,7 +43,7 @@ final case class SourceFacts(
 /** What is known of the rows that wait in a join. */
 sealed trait JoinFacts {
 
-  /** Whether they say why nothing is emitted. */
+  /** True if they say why nothing is emitted. */
   def isReason: Boolean
 }
 

@@ -266,7 +266,7 @@ private final case class ErasedJoin(
   /** While former files are still there, beside the new ones. */
   val layouts: Seq[StateLayout] = Seq(state.after.layout, state.before.layout)
 
-  /** Whether rows refer to each other across runs. */
+  /** True if rows refer to each other across runs. */
   val isEager: Boolean = stored.bound.settings.get(TailraceConf.JoinStrategy.key).contains("eager")
 
   def routes(dry: Boolean): RowRoutes = new ErasureRoutes(columns, left, right, dry)

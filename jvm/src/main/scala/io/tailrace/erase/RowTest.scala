@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Expression, Predicate, RowOrdering, UnsafeProjection}
 import org.apache.spark.sql.types.DataType
 
-/** Whether a row is to be erased. */
+/** True if a row is to be erased. */
 private[erase] trait RowTest extends Serializable {
 
   /** For one task. */

@@ -121,7 +121,7 @@ private[examples] final class RowCounting(columns: CountedColumns) extends RowOb
     }
   }
 
-  /** Whether an expression is true for a row. Most are the same for all rows. */
+  /** True if an expression is true for a row. Most are the same for all rows. */
   private final class Asked(of: Expression) {
     private val always = of match {
       case Literal(value, BooleanType) => Some(value == true)

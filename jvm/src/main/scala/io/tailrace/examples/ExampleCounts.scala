@@ -37,11 +37,11 @@ private[tailrace] object ExampleCounts {
     }
   }
 
-  /** Whether a row is a late one that is emitted on its own, or an amended one. */
+  /** True if a row is a late one that is emitted on its own, or an amended one. */
   def isMarked(options: ExampleOptions): Column =
     if (options.hasMarks) Columns.named(Mark.Column).isNotNull else lit(false)
 
-  /** Whether a row is an amended one. */
+  /** True if a row is an amended one. */
   def isAmended(options: ExampleOptions): Column =
     if (options.amendFor.nonEmpty) Columns.named(Mark.Column) <=> lit(Mark.Amended.reason) else lit(false)
 

@@ -32,7 +32,7 @@ final case class ExampleOptions(
     amendFor: Option[String] = None
 ) {
 
-  /** Whether a column says which rows aren't ordinary ones. */
+  /** True if a column says which rows aren't ordinary ones. */
   private[examples] def hasMarks: Boolean = onLate == Policy.Mark.name || amendFor.nonEmpty
 }
 

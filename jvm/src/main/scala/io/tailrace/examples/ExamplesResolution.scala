@@ -200,7 +200,7 @@ private[tailrace] final class ExamplesResolution(
       )
     }
 
-  /** Whether the operator makes a touch of each impression. */
+  /** True if the operator makes a touch of each impression. */
   private def leavesTouches(found: Seq[FoundLabel]): Boolean =
     left.isStreaming && found.exists(_.isAttributed)
 

@@ -41,7 +41,7 @@ private[examples] final class LabelEvents(rule: LabelRule, columns: JoinColumns)
   private var chosen = 0
   private var hidden = false
 
-  /** Whether the column is null: the label came later than the left row. */
+  /** True if the column is null: the label came later than the left row. */
   def isNull: Boolean = hidden
   def size: Int = chosen
 
@@ -62,7 +62,7 @@ private[examples] final class LabelEvents(rule: LabelRule, columns: JoinColumns)
     sum
   }
 
-  /** Whether the column has the same value as another one of the label. */
+  /** True if the column has the same value as another one of the label. */
   def isSame(other: LabelEvents): Boolean =
     hidden == other.hidden && chosen == other.chosen && (leftOut > 0) == (other.leftOut > 0) && {
       var i = 0

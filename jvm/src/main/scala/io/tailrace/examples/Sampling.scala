@@ -84,11 +84,11 @@ private[tailrace] final class Sampling(
     ) == Literal.TrueLiteral
   }
 
-  /** Whether each impression is: late ones are emitted marked, and a touch has a share of what others have. */
+  /** True if each impression is: late ones are emitted marked, and a touch has a share of what others have. */
   private def isNeeded: Boolean =
     options.onLate == Policy.Mark.name || labels.exists(_.attribution.nonEmpty)
 
-  /** Whether the keys of an impression are the same values when it is emitted: a label may widen their types. */
+  /** True if the keys of an impression are the same values when it is emitted: a label may widen their types. */
   private def hasSameKeys(impressions: Dataset[_], frames: Seq[Dataset[_]]): Boolean =
     labels.zip(frames).forall { case (label, frame) =>
       label.on.forall { case (left, right) =>

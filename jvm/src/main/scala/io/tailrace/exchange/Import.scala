@@ -123,7 +123,7 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
 
 private object Import {
 
-  /** Whether Spark keeps state for an operator of a streaming query. */
+  /** True if Spark keeps state for an operator of a streaming query. */
   private def keepsState(node: LogicalPlan): Boolean = node.isStreaming && (node match {
     case _: Aggregate | _: Distinct | _: Deduplicate | _: DeduplicateWithinWatermark | _: GlobalLimit => true
     case _: FlatMapGroupsWithState | _: TransformWithState | _: FlatMapGroupsInPandasWithState => true

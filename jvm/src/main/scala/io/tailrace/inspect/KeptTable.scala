@@ -29,7 +29,7 @@ private[inspect] abstract class KeptContent(val root: String) {
     */
   def table(operators: Seq[KeptOperator], batch: Long, conf: Configuration): (StructType, Seq[KeptFile])
 
-  /** Whether all operators have the same columns. */
+  /** True if all operators have the same columns. */
   def isUniform: Boolean
 }
 

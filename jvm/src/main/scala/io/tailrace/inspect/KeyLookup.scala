@@ -68,7 +68,7 @@ private[inspect] final class SoughtKeys(sorted: Seq[Array[Byte]]) {
   // Rows without values, as cursors compare them.
   private val rows = sorted.map(key => RowLayout.ofKey(key, key.length)).toArray
 
-  /** Whether the row has one of the keys. */
+  /** True if the row has one of the keys. */
   def has(row: RunCursor): Boolean = {
     var (low, high) = (0, rows.length)
     while (low < high) {

@@ -63,10 +63,10 @@ private[inspect] final class OpenedPartition(
   private def gone(kind: StoreKind): GoneRows =
     goneOf.getOrElseUpdate(kind, GoneRows.of(state.sections, kind))
 
-  /** Whether rows of a store may leave one by one. */
+  /** True if rows of a store may leave one by one. */
   def hasMarks(kind: StoreKind): Boolean = state.sections.exists(_.section.kind.marks.contains(kind))
 
-  /** Whether a row of a store hasn't left. */
+  /** True if a row of a store hasn't left. */
   def counts(kind: StoreKind, row: RunCursor): Boolean =
     row.time > leftThrough(kind) && !gone(kind).contains(row.seq)
 
@@ -144,7 +144,7 @@ private[inspect] final class SectionRows(
     else cursor.first()
   }
 
-  /** Whether there may be rows from here on. */
+  /** True if there may be rows from here on. */
   private def isInside: Boolean = {
     if (!isChecked && sought.nonEmpty && cursor.isValid && RowLayout.keyLength(cursor.base, cursor.at) > 0) {
       isChecked = true

@@ -42,7 +42,7 @@ private[tailrace] final class CloseAfter(exec: StoredJoinExec, limitMs: Long, wa
     CloseAfter.noted(exec, batch)
   }
 
-  /** Whether the next batch closes what waits. Spark asks when it knows what that batch would read. */
+  /** True if the next batch closes what waits. Spark asks when it knows what that batch would read. */
   def needsBatch(): Boolean = {
     val isLong = quiet.asked(DriverClock.ms)
     val newest = waiting.newest.filter(_ => isLong && !isRead)
@@ -67,7 +67,7 @@ private[tailrace] final class CloseAfter(exec: StoredJoinExec, limitMs: Long, wa
   /** Left rows up to this time have been emitted in all partitions; none: the batch's tasks haven't all run. */
   def closedThrough: Option[Long] = waiting.expiredThrough(exec.getStateInfo.numPartitions)
 
-  /** Whether there is more to read, or the run ends when all has been read: then nobody knows what comes behind it. */
+  /** True if there is more to read, or the run ends when all has been read: then nobody knows what comes behind it. */
   private def isRead: Boolean =
     StreamingRun.current(session).endsByItself || StreamInputs.all(session).hasMore
 }

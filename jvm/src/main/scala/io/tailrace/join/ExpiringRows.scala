@@ -22,7 +22,7 @@ final class ExpiringRows(kind: StoreKind, from: Long, through: Long, sections: S
 
   def isEmpty: Boolean = rows.isEmpty
 
-  /** Whether the oldest row is before, at or after a time and sequence number. */
+  /** True if the oldest row is before, at or after a time and sequence number. */
   def compareHead(time: Long, seq: Long): Int = rows.head.compareTimeAndSeq(time, seq)
 
   /** The oldest row's place: see [[io.tailrace.state.RowLayout]]. */

@@ -81,7 +81,7 @@ private[tailrace] object FormerLayouts extends Logging {
   private def filesIn(files: DurableFiles, partition: Path, current: StateLayout): Seq[FileStatus] =
     files.list(partition).filterNot(status => isOf(current, status.getPath.getName))
 
-  /** Whether a file or directory of a partition belongs to the state. The first one has no directory. */
+  /** True if a file or directory of a partition belongs to the state. The first one has no directory. */
   private def isOf(current: StateLayout, name: String): Boolean =
     name.startsWith("_") || name == current.store ||
       (current.store == StateLayout.FirstStore && !name.startsWith(StateLayout.Prefix))

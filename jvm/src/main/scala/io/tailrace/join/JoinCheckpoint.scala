@@ -221,7 +221,7 @@ object JoinCheckpoint {
   private def hasState(directory: Path, conf: Configuration): Boolean =
     DurableFiles.in(directory, conf).exists(file(directory)) && hasVersion(directory, conf, _ => true)
 
-  /** Whether a partition has a manifest of a version, whatever the number of partitions that it was made for. */
+  /** True if a partition has a manifest of a version, whatever the number of partitions that it was made for. */
   private[tailrace] def hasVersion(directory: Path, conf: Configuration, isOf: Long => Boolean): Boolean = {
     val files = DurableFiles.in(directory, conf)
     def isIn(partition: Path): Boolean = files.list(partition).exists { status =>

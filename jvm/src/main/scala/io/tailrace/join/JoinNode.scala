@@ -30,7 +30,7 @@ trait JoinNode extends StreamJoin {
   /** The columns that the join adds. */
   def added: Seq[Attribute]
 
-  /** Whether right rows are emitted by themselves, with nulls for the left columns. */
+  /** True if right rows are emitted by themselves, with nulls for the left columns. */
   def rightComesOutAlone: Boolean
 
   override def onlyAppends: Boolean = true

@@ -50,7 +50,7 @@ object KeptColumns {
   def missing(settings: Map[String, String], needed: Set[String]): Set[String] =
     needed -- of(settings, needed).names
 
-  /** Whether rows that came out before this batch lack columns that are needed from it on. */
+  /** True if rows that came out before this batch lack columns that are needed from it on. */
   def beginsIn(batch: Long, settings: Map[String, String]): Boolean =
     batch > 0 && settings.get(Setting).exists(read(_).from == batch)
 }

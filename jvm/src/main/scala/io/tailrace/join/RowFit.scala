@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.Platform
 
-/** Whether a row of the state has some columns. Names in a checkpoint may be read wrongly, and a row that is read
+/** True if a row of the state has some columns. Names in a checkpoint may be read wrongly, and a row that is read
   * by other columns than it has would be read beyond its end.
   *
   * It finds what Spark's own check finds (`UnsafeRowUtils.validateStructuralIntegrityWithReason`), which costs

@@ -19,7 +19,7 @@ private[tailrace] final class SortedSide private (
   private var current: UnsafeRow = _
   private var keyLength = 0
 
-  /** Whether there is a head; reads it if need be. */
+  /** True if there is a head; reads it if need be. */
   def hasHead: Boolean = current != null || rows.hasNext && {
     current = unsafe(rows.next())
     keyLength = keys.encode(current)

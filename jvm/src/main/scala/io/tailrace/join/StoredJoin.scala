@@ -46,7 +46,7 @@ trait StoredJoin {
   /** Settings that a user may leave to Tailrace, each with the setting that decides then. */
   def settingsThatFollow: Map[String, String] = Map.empty
 
-  /** Whether a query may go on without a setting that its checkpoint is bound to. */
+  /** True if a query may go on without a setting that its checkpoint is bound to. */
   def mayLack(setting: String): Boolean = false
 
   /** Why a query may not continue with a setting that its checkpoint lacks, if it may not.
@@ -82,7 +82,7 @@ trait StoredJoinDriver {
   /** The executors' part. Spark asks for it once, before the tasks run. */
   def tasks: StoredJoinTasks
 
-  /** Whether the next micro-batch is worth running even if it has no data.
+  /** True if the next micro-batch is worth running even if it has no data.
     *
     * @param watermarkMs of the next micro-batch
     */

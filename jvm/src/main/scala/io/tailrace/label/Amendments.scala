@@ -69,7 +69,7 @@ private[label] final class Amendments(
       count += 1
     }
 
-  /** Whether a row of this batch was noted. */
+  /** True if a row of this batch was noted. */
   def hasNoted: Boolean = count > 0
 
   /** Gives the memory of what was noted back. @return whether there was any */

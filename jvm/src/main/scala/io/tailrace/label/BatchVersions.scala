@@ -29,7 +29,7 @@ private[label] final class BatchVersions(
     next = 0
   }
 
-  /** Whether a version has yet to be looked at. */
+  /** True if a version has yet to be looked at. */
   def hasNext: Boolean = next < horizons.ends.size
 
   /** Goes on to the next version.

@@ -7,10 +7,10 @@ import io.tailrace.state.RowLayout
 /** Compares what comes out of a left row with its version before. */
 private[tailrace] trait GroupChange {
 
-  /** Whether the columns have other values now. */
+  /** True if the columns have other values now. */
   def isChanged: Boolean
 
-  /** Whether a column that was empty has a match now. */
+  /** True if a column that was empty has a match now. */
   def hasGained: Boolean
 
   def compare(left: UnsafeRow, leftTime: Long, now: Matches, before: Matches): Unit

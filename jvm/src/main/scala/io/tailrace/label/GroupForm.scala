@@ -29,7 +29,7 @@ private[tailrace] trait GroupForm extends Serializable {
     */
   def newcomer(setting: String, written: Map[String, String]): Option[String]
 
-  /** Whether the columns have windows of their own, so that left rows are complete in a shorter one of the join. */
+  /** True if the columns have windows of their own, so that left rows are complete in a shorter one of the join. */
   def mayShrink: Boolean
 
   /** How errors say what has changed since a checkpoint was written. */

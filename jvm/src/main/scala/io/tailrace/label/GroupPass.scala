@@ -59,7 +59,7 @@ private[label] abstract class GroupPass(
   /** Fills an empty chunk. @return the numbers of its rows, by key and time */
   protected def fill(): Array[Int]
 
-  /** Whether the left row of the merge is emitted.
+  /** True if the left row of the merge is emitted.
     *
     * @param change from what it had, if there is something to compare with
     */

@@ -5,7 +5,7 @@ import io.tailrace.common.{Choice, Durations}
 /** Which versions of a left row are emitted. */
 sealed abstract class Emit(val name: String) extends Choice {
 
-  /** Whether a version is emitted that isn't the first one.
+  /** True if a version is emitted that isn't the first one.
     *
     * @param change from the version before
     */

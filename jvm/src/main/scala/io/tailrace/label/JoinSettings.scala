@@ -67,7 +67,7 @@ final case class JoinSettings(
 ) {
   def isGrouped: Boolean = output == JoinOutput.Grouped
 
-  /** Whether rows are emitted that aren't ordinary ones, and so a column says which. */
+  /** True if rows are emitted that aren't ordinary ones, and so a column says which. */
   def hasMarks: Boolean = marksLate || amendFor.nonEmpty
 
   /** A left row gets what comes until the watermark has reached its time plus this, in its row or amended. */
@@ -179,7 +179,7 @@ object MatchPolicy {
   */
 final case class MatchBound(policy: MatchPolicy, most: Int) {
 
-  /** Whether some rows can be left out before all have been read. */
+  /** True if some rows can be left out before all have been read. */
   def isBound: Boolean = most < Int.MaxValue
 
   /** Forgets those of the last `count` candidates that can't be in the group, whatever rows come later.

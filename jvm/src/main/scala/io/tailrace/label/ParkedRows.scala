@@ -55,7 +55,7 @@ private[label] abstract class SectionChunks(sections: Seq[LiveSection]) extends 
   private val pending = sections.iterator
   private var open: Option[RunCursor] = None
 
-  /** Whether a chunk of so many bytes is full. */
+  /** True if a chunk of so many bytes is full. */
   protected def isFull(bytes: Long): Boolean
 
   /** Appends rows of one section to an empty chunk, at least one if any is left. */

@@ -38,7 +38,7 @@ private[label] final class RowsInOrder(rows: CursorRows, context: StoredJoinCont
   /** Of the next row. */
   def time: Long = if (isTied) RowLayout.time(ties.base, ties.at) else rows.head.time
 
-  /** Whether the next row has the key of a row: see [[io.tailrace.state.RowLayout]]. */
+  /** True if the next row has the key of a row: see [[io.tailrace.state.RowLayout]]. */
   def hasKey(base: AnyRef, at: Long): Boolean =
     if (!isTied) rows.head.compareKey(base, at) == 0
     else {

@@ -129,7 +129,7 @@ final class SortedMerge(
   /** Whether not all rows of the probe's key are held: only those that the probe can choose from. */
   def isWindowed: Boolean = windowed.nonEmpty
 
-  /** Whether the probe's key has more rows than there is memory for, and they are left to the caller. */
+  /** True if the probe's key has more rows than there is memory for, and they are left to the caller. */
   def isApart: Boolean = apart
 
   /** Leaves out the probes of this one's key that are left. */

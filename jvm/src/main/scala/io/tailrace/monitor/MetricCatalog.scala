@@ -24,7 +24,7 @@ final case class Metric(
 ) {
   def isCount: Boolean = kind == "count"
 
-  /** Whether a label says which of several values a value is. */
+  /** True if a label says which of several values a value is. */
   def tells(label: String): Boolean = labels.contains(label) || (field == "*" && label == "metric")
 }
 

@@ -11,19 +11,19 @@ trait TailraceNode extends LogicalPlan {
   /** The call that a user made: `tailrace.join`. */
   def operator: String
 
-  /** Whether its rows are final, so that the output mode has to be append. */
+  /** True if its rows are final, so that the output mode has to be append. */
   def onlyAppends: Boolean = false
 
-  /** Whether rows are emitted as they are, and it keeps nothing of them. */
+  /** True if rows are emitted as they are, and it keeps nothing of them. */
   def onlyLooks: Boolean = false
 
-  /** Whether it keeps something of each micro-batch: a batch that runs again then has to be the same. */
+  /** True if it keeps something of each micro-batch: a batch that runs again then has to be the same. */
   def keepsBatches: Boolean = !onlyLooks
 
-  /** Whether an input row may be emitted as no row. */
+  /** True if an input row may be emitted as no row. */
   def dropsRows: Boolean = !onlyLooks
 
-  /** Whether each task returns the rows of its input, in their order. */
+  /** True if each task returns the rows of its input, in their order. */
   def keepsTasks: Boolean = false
 
   /** A user's words for the operator, if it changes the order of a source partition's rows. */
@@ -42,7 +42,7 @@ trait StreamJoin extends BinaryNode with TailraceNode {
   /** The join in an error: "an inner tailrace.join". */
   def description: String
 
-  /** Whether rows are emitted only when the watermark has passed them. */
+  /** True if rows are emitted only when the watermark has passed them. */
   def holdsRows: Boolean
 
   /** The output columns that are event times of the right side, and the right columns that they come from. */

@@ -129,7 +129,7 @@ private[recursion] final class FeedbackTask(run: FeedbackRun, rules: RecursionRu
     }
   }
 
-  /** Whether the sink has the rows of an earlier run of this batch. Then that run's rows go round: this run
+  /** True if the sink has the rows of an earlier run of this batch. Then that run's rows go round: this run
     * may give others, if op has random functions or the source has another order.
     */
   private def isSkipped: Boolean = TaskContext.get().getLocalProperty(SkippedBatch.Property) != null

@@ -71,7 +71,7 @@ private object HeldBack {
     case other => other.nodeName
   }
 
-  /** Whether one of these columns is an event time of each streaming input: then the value isn't older than
+  /** True if one of these columns is an event time of each streaming input: then the value isn't older than
     * the rows that it is made of.
     */
   private def isOnTime(plan: LogicalPlan, least: Set[ExprId]): Boolean =

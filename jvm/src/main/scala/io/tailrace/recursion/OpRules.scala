@@ -22,7 +22,7 @@ final class OpRules(argument: Long) {
 
   def usesArgument(plan: LogicalPlan): Boolean = plan.exists(isArgument)
 
-  /** Whether the argument is in a subquery, where no row can go round. */
+  /** True if the argument is in a subquery, where no row can go round. */
   def isInSubquery(plan: LogicalPlan): Boolean =
     plan.exists(
       _.expressions.exists(_.exists {
@@ -47,7 +47,7 @@ final class OpRules(argument: Long) {
     case other => isArgument(other)
   }
 
-  /** Whether some way from the argument to the result loses no row: then each row gives another one. */
+  /** True if some way from the argument to the result loses no row: then each row gives another one. */
   def isEndless(plan: LogicalPlan): Boolean =
     isArgument(plan) || (!canDrop(plan) && plan.children.filter(usesArgument).exists(isEndless))
 

@@ -114,7 +114,7 @@ private[recursion] object ArgumentRDD {
     found
   }
 
-  /** Whether each partition of an RDD is computed from the argument's partition of the same number, in one
+  /** True if each partition of an RDD is computed from the argument's partition of the same number, in one
     * go: then a task can give it its own rows. A cartesian product or a coalesce reads several partitions,
     * and may still have as many.
     */

@@ -57,7 +57,7 @@ private[recursion] final class RecursionBody(
 private[recursion] final class PlannedBody(plan: SparkPlan) {
   lazy val rows: RDD[InternalRow] = plan.execute()
 
-  /** Whether a row's results can be computed in the row's own task. */
+  /** True if a row's results can be computed in the row's own task. */
   def isNarrow: Boolean = !exchangesArgument && ArgumentRDD.isComputedInPlace(rows)
 
   /** Asked first: RDDs don't show a broadcast of the argument, and making them would prepare a shuffle. */

@@ -22,7 +22,7 @@ private[recursion] final class RowsInFlight {
     */
   def collect(batch: Long, times: OldestTime): Unit = synchronized { batches.at(batch) += times }
 
-  /** Whether all tasks of a batch have written their files. */
+  /** True if all tasks of a batch have written their files. */
   def isComplete(finished: Long): Boolean = synchronized {
     batches.of(finished).exists(_.exists(_.isComplete))
   }

@@ -82,7 +82,7 @@ private[recursion] final class SmallTables(
     TableSizes.measured(plan.execute(), plan.output, enough)
   }
 
-  /** Whether Spark takes a table for large without a source in it that is known to be large. */
+  /** True if Spark takes a table for large without a source in it that is known to be large. */
   private def isUnknown(table: LogicalPlan): Boolean =
     // This is cheap, and mostly enough.
     table.stats.sizeInBytes > threshold && {

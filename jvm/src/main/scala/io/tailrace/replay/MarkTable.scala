@@ -60,7 +60,7 @@ final class MarkTable(val disorder: Int) {
   /** The latest of these times, also of entries that were left out; `Long.MinValue` if there is none. */
   def newestMs: Long = newest
 
-  /** Whether the offset `mark - 1 - i` has passed, in bit `i % 64` of word `i / 64`. */
+  /** True if the offset `mark - 1 - i` has passed, in bit `i % 64` of word `i / 64`. */
   def window(entry: Int, word: Int): Long = rows(entry, Window + word)
 
   /** @return the entry, or -1 */
@@ -86,7 +86,7 @@ final class MarkTable(val disorder: Int) {
     if (timeMs > newest) newest = timeMs
   }
 
-  /** Whether the table knows of an offset at or below the mark if it has passed, whichever partition it is
+  /** True if the table knows of an offset at or below the mark if it has passed, whichever partition it is
     * read from.
     */
   def isCertain(entry: Int, offset: Long): Boolean = mark(entry) - offset <= disorder
@@ -189,7 +189,7 @@ final class MarkTable(val disorder: Int) {
     entry
   }
 
-  /** Whether an origin was last seen before a time. False if its time is unknown. */
+  /** True if an origin was last seen before a time. False if its time is unknown. */
   def isBefore(entry: Int, timeMs: Long): Boolean =
     lastSeenMs(entry) < timeMs && lastSeenMs(entry) != Long.MinValue
 

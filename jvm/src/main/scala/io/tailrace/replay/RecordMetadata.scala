@@ -49,7 +49,7 @@ object RecordMetadata {
     */
   def isPlausible(partition: Int, offset: Long): Boolean = (partition >>> 24) == 0 && (offset >>> 61) == 0
 
-  /** Whether these bytes are metadata, of one form or the other. False for null. */
+  /** True if these bytes are metadata, of one form or the other. False for null. */
   def isValid(bytes: Array[Byte]): Boolean = bytes != null && {
     if (bytes.length == Length) {
       ByteBuffer.wrap(bytes).getInt(0) == Tag && isInRange(partition(bytes), offset(bytes))

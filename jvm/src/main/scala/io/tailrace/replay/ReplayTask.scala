@@ -64,7 +64,7 @@ final class ReplayTask(
     lastPartition = -1
   }
 
-  /** Whether the row is a replay. A row without valid metadata never is: it is unknown. */
+  /** True if the row is a replay. A row without valid metadata never is: it is unknown. */
   def isReplay(row: UnsafeRow): Boolean =
     if (!reader.read(row)) {
       unprotected += 1

@@ -40,7 +40,7 @@ private[tailrace] final class NewCheckpoint(checkpoint: String, conf: Configurat
   /** Where it is made. */
   val work: Path = LiteralPath.in(parent, s"$prefix${UUID.randomUUID.toString.take(8)}")
 
-  /** Whether there is nothing, or what a command has left that was killed. */
+  /** True if there is nothing, or what a command has left that was killed. */
   def checkFree(): Unit = SparkCheckpoint.readable(checkpoint) {
     if (files.list(target).nonEmpty && !isUnfinished) throw RewriteErrors.destinationExists(checkpoint)
   }

@@ -43,13 +43,13 @@ private[tailrace] final class StoppedQuery(
 
   def isCutOff: Boolean = begun != completed
 
-  /** Whether a batch was cut off that has input. A command may have begun one without. */
+  /** True if a batch was cut off that has input. A command may have begun one without. */
   def readsAgain: Boolean = isCutOff && {
     def readTo(batch: Long) = spark.begun(batch).map(_.sources)
     readTo(begun) != readTo(completed)
   }
 
-  /** Whether a batch was cut off that a sink may have rows of. */
+  /** True if a batch was cut off that a sink may have rows of. */
   lazy val wasTried: Boolean = isCutOff && operators._1.exists { join =>
     JoinCheckpoint.hasVersion(spark.directory(join.id), conf, _ == begun + 1)
   }
@@ -57,7 +57,7 @@ private[tailrace] final class StoppedQuery(
   private lazy val claim = new Claim(root, conf, what)
   private lazy val ids = spark.commit(completed).checkpointIds
 
-  /** Whether the checkpoint is of Spark's format 2. */
+  /** True if the checkpoint is of Spark's format 2. */
   def hasIds: Boolean = ids.nonEmpty
 
   /** Runs a command, unless another one of this JVM changes the checkpoint. */
@@ -66,7 +66,7 @@ private[tailrace] final class StoppedQuery(
   /** Refuses a query of this JVM that runs with the checkpoint. */
   def checkStopped(): Unit = if (SparkCheckpoints.isInUse(session, root, conf)) throw inUse
 
-  /** Whether no other command has begun since. With the first call this one begins. */
+  /** True if no other command has begun since. With the first call this one begins. */
   def isNewestCommand: Boolean = claim.isNewest
 
   /** Another command may have begun since, or turned over since this one has read the logs. */
@@ -125,7 +125,7 @@ private[tailrace] final class StoppedQuery(
       .getOrElse(join.bound.layout(named, spark.directory(join.operator)))
   }
 
-  /** Whether all partitions have a version. */
+  /** True if all partitions have a version. */
   private def isWritten(operator: Long, layout: StateLayout, version: Long): Boolean =
     (0 until layout.partitions).forall { partition =>
       JoinState.files(spark.state, operator, layout, partition, conf).versions(version)

@@ -21,7 +21,7 @@ private[tailrace] final case class StoredState(
     bucketWidth: Long
 ) {
 
-  /** Whether the number of a partition decides when its rows leave. */
+  /** True if the number of a partition decides when its rows leave. */
   def releasesInSteps: Boolean = bound.settings.get(JoinCheckpoint.ReleaseEvery).exists(_ != "batch")
 }
 

@@ -90,7 +90,7 @@ private[state] final class Compacted(
 
   def replaces(local: LocalRun): Boolean = inputRuns(local.name)
 
-  /** Whether a version can use it. Inputs that the version doesn't have must be dead: otherwise rows of a
+  /** True if a version can use it. Inputs that the version doesn't have must be dead: otherwise rows of a
     * batch that isn't in the version would come into it. Rows that were left out must have expired too, or be
     * marked in the version.
     */

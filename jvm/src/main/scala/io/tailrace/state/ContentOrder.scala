@@ -22,7 +22,7 @@ private[tailrace] class ContentOrder(rows: RowBuffer) extends IndexSort {
 
   private def isTie(a: Int, b: Int): Boolean = rows.time(a) == rows.time(b) && !differs(a, b)
 
-  /** Whether two rows have different keys. */
+  /** True if two rows have different keys. */
   final def differs(a: Int, b: Int): Boolean =
     rows.keyPrefix(a) != rows.keyPrefix(b) || (!rows.prefixesAreKeys && rows.compareKeys(a, b) != 0)
 }

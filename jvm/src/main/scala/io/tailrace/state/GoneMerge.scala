@@ -46,7 +46,7 @@ private[state] final class GoneMerge(
     case _ => Long.MinValue
   }
 
-  /** Whether the rows that were left out don't count in a version either. */
+  /** True if the rows that were left out don't count in a version either. */
   def fits(later: Manifest): Boolean =
     later.expiredThrough >= manifest.expiredThrough && later.rightExpiredThrough >= manifest.rightExpiredThrough
 }

@@ -35,7 +35,7 @@ final class KeyCursor(val live: LiveSection) extends AutoCloseable {
   /** At the first row with the key, or a greater one, when [[advanceTo]] has said true. */
   def rows: RunCursor = opened
 
-  /** Whether there is no row any more for the keys that come next. */
+  /** True if there is no row any more for the keys that come next. */
   def isAtEnd: Boolean = ended
 
   /** All rows that are left have this [[RowLayout.keyPrefix]] or a greater one. */
@@ -61,11 +61,11 @@ final class KeyCursor(val live: LiveSection) extends AutoCloseable {
       mayHold
     }
 
-  /** Whether the key is on the page that has been read, or nowhere: then a walk there costs as little. */
+  /** True if the key is on the page that has been read, or nowhere: then a walk there costs as little. */
   private def isOnPage(probe: AnyRef, probeAt: Long): Boolean =
     opened != null && opened.isValid && !opened.isPageBefore(probe, probeAt)
 
-  /** Whether the filters haven't cost more than the pages would have that they have saved. */
+  /** True if the filters haven't cost more than the pages would have that they have saved. */
   private def filtersPay: Boolean =
     asked / AskedAPage + pagesRead / ReadAPage <= filters.pagesSeen - pagesRead + Trial
 

@@ -58,7 +58,7 @@ private[state] final class LocalDirectory private (
     } catch { case e: IOException => throw Errors.stateFileUnavailable(path.getPath, "created", e) }
   }
 
-  /** Whether the files are of use when the owner has ended. */
+  /** True if the files are of use when the owner has ended. */
   def outlivesOwner: Boolean = lock.nonEmpty
 
   /** Moves a file of an earlier owner here, if one has it. Its bytes are unchecked. */

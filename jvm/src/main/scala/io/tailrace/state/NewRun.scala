@@ -12,7 +12,7 @@ import java.util.concurrent.{ExecutionException, Future}
 private[state] final class NewRun(val local: LocalRun, val written: WrittenFile) {
   private var upload = Option.empty[Future[Run]]
 
-  /** Whether it comes into the manifest's file. */
+  /** True if it comes into the manifest's file. */
   def isInline: Boolean = upload.isEmpty
 
   /** Begins to copy it into the checkpoint. */

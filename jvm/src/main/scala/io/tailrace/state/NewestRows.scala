@@ -95,10 +95,10 @@ private final class HeldRow {
     full = true
   }
 
-  /** Whether a row that isn't before it has its key. */
+  /** True if a row that isn't before it has its key. */
   def isMadeNeedlessBy(row: RunCursor): Boolean = full && row.compareKey(bytes, start) == 0
 
-  /** Whether it is the later one by content of two rows of one key and time. */
+  /** True if it is the later one by content of two rows of one key and time. */
   def isAfter(row: RunCursor): Boolean =
     isMadeNeedlessBy(row) && row.time == RowLayout.time(bytes, start) &&
       RowLayout.compareValues(bytes, start, row.base, row.at) > 0

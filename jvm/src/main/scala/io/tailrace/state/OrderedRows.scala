@@ -110,10 +110,10 @@ private[tailrace] final class OrderedRows(
     !copied.isEmpty
   }
 
-  /** Whether this row is the first one of its key. */
+  /** True if this row is the first one of its key. */
   def isFirst: Boolean = first
 
-  /** Whether it is the last one of its key. */
+  /** True if it is the last one of its key. */
   def isLast: Boolean = last
 
   /** The position of the row, until the next one: see [[io.tailrace.state.RowLayout]]. */

@@ -168,7 +168,7 @@ final class PageFilters private (local: LocalRun, pages: RunCursor) extends Auto
       throw local.corrupt("a page's filter isn't as long as it says")
   }
 
-  /** Whether all keys that come next are behind the section. */
+  /** True if all keys that come next are behind the section. */
   def isAtEnd: Boolean = !pages.isValid
 
   /** The page's first row, without its value: see [[RowLayout]]. */

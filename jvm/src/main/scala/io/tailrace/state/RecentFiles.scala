@@ -75,7 +75,7 @@ private[state] final class RecentFiles {
 
   def names: Set[String] = synchronized(known.getOrElse(Set.empty))
 
-  /** Whether a file was written here. */
+  /** True if a file was written here. */
   def isOwn(name: String): Boolean = synchronized(own(name))
 
   /** Begins a purge. @return whether the files must be listed first */

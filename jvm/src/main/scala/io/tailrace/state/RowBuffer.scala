@@ -53,10 +53,10 @@ final class RowBuffer(memory: RowMemory, makeRoom: () => Boolean = () => false) 
   def valueOffset(row: Int): Long = RowLayout.valueAt(base(row), at(row))
   def valueLength(row: Int): Int = RowLayout.valueLength(base(row), at(row))
 
-  /** Whether rows with equal [[keyPrefix]] have equal keys: all keys have one length, and fit into it. */
+  /** True if rows with equal [[keyPrefix]] have equal keys: all keys have one length, and fit into it. */
   def prefixesAreKeys: Boolean = longestKey <= 8 && shortestKey >= longestKey
 
-  /** Whether some rows have an empty key. */
+  /** True if some rows have an empty key. */
   def hasEmptyKeys: Boolean = shortestKey == 0
 
   private[state] def timesOf: Array[Long] = times

@@ -105,7 +105,7 @@ final class MemoryShare(memory: RowMemory, most: Long) {
     asked = most == unasked
   }
 
-  /** Whether a buffer that holds `bytes` bytes is full. */
+  /** True if a buffer that holds `bytes` bytes is full. */
   def isFull(bytes: Long): Boolean = bytes >= limit && {
     if (!asked) {
       asked = true

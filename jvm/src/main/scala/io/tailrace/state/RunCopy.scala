@@ -49,12 +49,12 @@ private[state] final class RunCopy(
 
   def length: Long = run.length
 
-  /** Whether all bytes are in the local file, and were checked. */
+  /** True if all bytes are in the local file, and were checked. */
   def isDone: Boolean = synchronized(attempt).isDone
 
   def hasFailed: Boolean = synchronized(attempt).hasFailed
 
-  /** Whether it is being copied, or waits for its turn. */
+  /** True if it is being copied, or waits for its turn. */
   def isComing: Boolean = synchronized(attempt).isComing
 
   /** Lets it be copied when no other copies are before it. */
@@ -75,10 +75,10 @@ private[state] final class RunCopy(
     attempt
   }
 
-  /** Whether the local file is of an earlier owner, and hasn't been checked yet. */
+  /** True if the local file is of an earlier owner, and hasn't been checked yet. */
   def isUnchecked: Boolean = synchronized(attempt.isCheck && !attempt.isDone)
 
-  /** Whether the local file has bytes that are of use to a later owner. */
+  /** True if the local file has bytes that are of use to a later owner. */
   def hasBytes: Boolean = synchronized(attempt.isDone || attempt.isCheck)
 
   /** True if the local file has the run's bytes, which are read for that. */

@@ -120,7 +120,7 @@ final class RunCursor(
     seekToPage()
   }
 
-  /** Whether the last row of this page has the key, and a time up to `time`. */
+  /** True if the last row of this page has the key, and a time up to `time`. */
   def endsWithin(probe: AnyRef, probeAt: Long, time: Long): Boolean =
     RowLayout.time(rowBase, lastAt) <= time && compareLastKey(probe, probeAt) == 0
 
@@ -135,7 +135,7 @@ final class RunCursor(
     loadRow()
   }
 
-  /** Whether the last row of this page is before the key. */
+  /** True if the last row of this page is before the key. */
   def isPageBefore(probe: AnyRef, probeAt: Long): Boolean = compareLastKey(probe, probeAt) < 0
 
   /** Byte order of this row's key and the other row's. */

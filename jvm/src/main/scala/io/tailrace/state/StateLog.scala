@@ -5,7 +5,7 @@ import java.io.File
 /** Keeps the versions of one partition's state, for other executors and for the next start of the query. */
 trait StateLog {
 
-  /** Whether a committed version can be read again. */
+  /** True if a committed version can be read again. */
   def durable: Boolean
 
   /** The name of the file of a version that a task begins to make. No other task's has it.

@@ -127,7 +127,7 @@ private[sync] final class SpareRight(memory: RowMemory, bufferBytes: Long) exten
   private var order: Array[Int] = _
   private var next = 0
 
-  /** Whether there were too many rows. Then none is here, and the key's rows must be read again. */
+  /** True if there were too many rows. Then none is here, and the key's rows must be read again. */
   def isOverflown: Boolean = overflown
 
   def clear(): Unit = if (seen) {
@@ -141,7 +141,7 @@ private[sync] final class SpareRight(memory: RowMemory, bufferBytes: Long) exten
 
   def isEmpty: Boolean = next == from.size
 
-  /** Whether the key has had rows that are out of reach, older or younger. */
+  /** True if the key has had rows that are out of reach, older or younger. */
   def hasSeen: Boolean = seen
 
   /** @param row its number among the rows in memory */

@@ -171,7 +171,7 @@ private[sync] object KafkaOffsets {
     }
   }
 
-  /** Whether a partition is among these names, made of `partition` alone or of `topic` and `partition`. */
+  /** True if a partition is among these names, made of `partition` alone or of `topic` and `partition`. */
   def isAmong(partition: KafkaPartition, names: Set[String]): Boolean = {
     val number = partition.number.toString
     names(number) || names(PartitionNames.of(Seq(partition.topic, number)))

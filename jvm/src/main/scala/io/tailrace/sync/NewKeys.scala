@@ -43,7 +43,7 @@ private[sync] final class NewKeys(settings: SyncSettings, hash: KeyHash, most: I
     */
   def codeOf(base: AnyRef, at: Long): Int = short(hash.of(base, at))
 
-  /** Whether one of them may have this key. All must have been added. */
+  /** True if one of them may have this key. All must have been added. */
   def has(code: Int): Boolean = count > most || {
     if (table == null) fill()
     var at = home(code)

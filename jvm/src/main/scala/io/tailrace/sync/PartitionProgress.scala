@@ -17,25 +17,25 @@ private[sync] final class PartitionProgress(val name: String, var mark: Long) {
   /** The greatest event time that has been read of it. */
   var latest: Long = SyncTimes.Unknown
 
-  /** Whether its side doesn't wait for it. */
+  /** True if its side doesn't wait for it. */
   var excluded = false
 
-  /** Whether its name comes from a file of format 1, and no row has confirmed the name yet. */
+  /** True if its name comes from a file of format 1, and no row has confirmed the name yet. */
   var isFormer = false
 
-  /** Whether the last batch has read a row of it. */
+  /** True if the last batch has read a row of it. */
   var isReading = false
 
-  /** Whether the last batch has read records of it but no row: all of them are filtered. */
+  /** True if the last batch has read records of it but no row: all of them are filtered. */
   var isFiltered = false
 
   /** Records of it that the query hasn't read; none: unknown. */
   var unread: Option[Long] = None
 
-  /** Whether the query doesn't read it at the moment. */
+  /** True if the query doesn't read it at the moment. */
   var isHeldBack = false
 
-  /** Whether it gives records, or would if it were read. */
+  /** True if it gives records, or would if it were read. */
   def goesOn: Boolean = isReading || isFiltered || isHeldBack || unread.exists(_ > 0)
 
   /** @param hasUnread whether the sources of its side have unread records of an unknown partition */
@@ -58,7 +58,7 @@ private[sync] final class PartitionProgress(val name: String, var mark: Long) {
 
   private def isAtItsEnd: Boolean = unread.contains(0L)
 
-  /** Whether the last batch has read it to its end without a row: how far it is, is unknown. */
+  /** True if the last batch has read it to its end without a row: how far it is, is unknown. */
   def givesNothing: Boolean = isFiltered && isAtItsEnd
 }
 

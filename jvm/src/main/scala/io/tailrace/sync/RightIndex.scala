@@ -164,13 +164,13 @@ final class RightIndex(memory: KeptMemory.Share = new KeptMemory.Share(KeptMemor
 
   def section(at: Int): Int = (words(2 * at) & SectionBits).toInt
 
-  /** Whether the row is one of the entry's. */
+  /** True if the row is one of the entry's. */
   def has(at: Int, seq: Long): Boolean = {
     val value = words(2 * at + 1)
     if (value < 0) several(~value).contains(seq) else value == seq
   }
 
-  /** Whether a row of a section is there. */
+  /** True if a row of a section is there. */
   def contains(hash: Long, section: Int, seq: Long): Boolean = {
     val at = find(hash, section)
     at >= 0 && has(at, seq)

@@ -35,7 +35,7 @@ private[sync] final class RightRows(
     } else if (!spare.isEmpty) spare.take(range, found, newRight, heldRight)
   }
 
-  /** Whether the key has had right rows that are out of reach. */
+  /** True if the key has had right rows that are out of reach. */
   def hasTooFar: Boolean = spare.hasSeen
 
   /** No more left rows come. */

@@ -106,7 +106,7 @@ private[sync] final class SidePartitions(
     }
   }
 
-  /** Whether any partition gives rows, or would if it were read. */
+  /** True if any partition gives rows, or would if it were read. */
   def goesOn: Boolean = byName.values.exists(_.goesOn)
 
   /** The time of the furthest partition. */

@@ -127,12 +127,12 @@ private[sync] final class SyncJoinDriver(settings: SyncSettings, exec: StoredJoi
   private def watermarkBehind(inputWatermarkMs: Long, before: SyncTimes): Long =
     Math.max(0L, Math.min(inputWatermarkMs, Math.floorDiv(SyncRules.releasedThrough(before), 1000L)))
 
-  /** Whether the output watermark of the next batch is further than this one's. */
+  /** True if the output watermark of the next batch is further than this one's. */
   private def closesMore(watermarkMs: Long): Boolean = hasWatermark &&
     watermarkBehind(watermarkMs, times) >
     exec.eventTimeWatermarkForEviction.fold(0L)(watermarkBehind(_, run.timesBefore(batch.batchId)))
 
-  /** Whether an operator reads what is emitted that has a watermark to follow. */
+  /** True if an operator reads what is emitted that has a watermark to follow. */
   private def isFollowed: Boolean = {
     val plan = StreamingBatch.running(session).plan
     StreamingPlan.nodes(plan).exists {

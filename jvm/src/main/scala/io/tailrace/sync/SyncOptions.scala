@@ -121,7 +121,7 @@ final case class SyncSettings(
     exactlyOne: Boolean = false
 ) {
 
-  /** Whether the user has said how many rows may be held, and a source that can't be held back is an error. */
+  /** True if the user has said how many rows may be held, and a source that can't be held back is an error. */
   def asksForMaxPending: Boolean = maxPending.exists(_ != SyncOptions.MaxPending)
 
   def onStallOf(side: SyncSide): Policy = side.of(onLeftStall.getOrElse(onStall), onStall)
@@ -129,10 +129,10 @@ final case class SyncSettings(
   def marksDuplicates: Boolean = onDuplicate == Policy.Mark
   def marksFuture: Boolean = onFuture == Policy.Mark
 
-  /** Whether the result has the column `_mark`. */
+  /** True if the result has the column `_mark`. */
   def marks: Boolean = marksDuplicates || marksFuture
 
-  /** Whether right rows may be emitted without a left row. */
+  /** True if right rows may be emitted without a left row. */
   def rightComesOutAlone: Boolean = emitsUnmatchedRight || marks
 
   /** The last event time in a batch that isn't too far ahead of the clock, in microseconds.

@@ -166,7 +166,7 @@ object SyncMetrics {
 private[sync] final class SyncNotices(settings: SyncSettings, partitions: SyncPartitions) extends Logging {
   private var warned = Set.empty[(SyncSide, String, PartitionCondition)]
 
-  /** Whether the log has a warning about a partition that the join still waits for. */
+  /** True if the log has a warning about a partition that the join still waits for. */
   def hasWarned: Boolean = warned.nonEmpty
 
   /** Tells what a batch has changed.

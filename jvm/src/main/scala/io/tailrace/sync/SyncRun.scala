@@ -121,7 +121,7 @@ private[sync] final class SyncRun(
     held
   }
 
-  /** Whether a batch without data is needed to find out that a partition has stalled: while all others are
+  /** True if a batch without data is needed to find out that a partition has stalled: while all others are
     * held back, none has data. A join that only waits tells of a stall once.
     *
     * @param nowMs by [[io.tailrace.driver.DriverClock]]

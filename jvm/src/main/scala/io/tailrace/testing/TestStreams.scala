@@ -134,7 +134,7 @@ final class TestQuery(streams: TestStreams, session: SparkSession, checkpoint: S
 
   def isRunning: Boolean = running.query.isActive
 
-  /** Whether it has ended, without an error. */
+  /** True if it has ended, without an error. */
   def isStopped: Boolean = !running.query.isActive && running.query.exception.isEmpty
 
   /** The progress of the last batch of this start, in JSON; null: none yet. Where time stands still, Spark has no

@@ -55,7 +55,7 @@ private[watermark] final class ServerClient(
 
   @volatile private var acknowledged = false
 
-  /** Whether the server knows this run of the query and all hosts that it began with. */
+  /** True if the server knows this run of the query and all hosts that it began with. */
   def isKnown: Boolean = acknowledged
 
   private var globalLow: Option[Long] = None
@@ -66,7 +66,7 @@ private[watermark] final class ServerClient(
   private var last = Option.empty[SentReport]
   private var owed = false
 
-  /** Whether the servers lack some of the last report. */
+  /** True if the servers lack some of the last report. */
   def isOwed: Boolean = owed
 
   private var idle = Set.empty[String]

@@ -191,7 +191,7 @@ private[watermark] object ServerConnection {
   /** The nearest time that the protocol can express, in microseconds. */
   def nearest(micros: Long): Long = Math.max(Earliest, Math.min(micros, LatestTime))
 
-  /** Whether the protocol can express a time. */
+  /** True if the protocol can express a time. */
   def isTime(micros: Long): Boolean = micros == nearest(micros)
 
   /** A time in an answer; none if it is null or missing. */
@@ -245,7 +245,7 @@ private[tailrace] object WireName {
   private val Empty = "%"
   private val Kept = 183
 
-  /** Whether the server accepts the text as it is. */
+  /** True if the server accepts the text as it is. */
   def isName(text: String): Boolean = {
     val points = text.codePoints.toArray
     points.nonEmpty && points.length <= Longest &&

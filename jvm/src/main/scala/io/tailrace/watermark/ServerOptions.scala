@@ -107,7 +107,7 @@ final case class ServerSettings(
   /** The servers, whatever their order and spelling. */
   def places: Set[String] = urls.map(ServerSettings.place).toSet
 
-  /** Whether the other reporter reports to the same application. Servers that one query names have one store,
+  /** True if the other reporter reports to the same application. Servers that one query names have one store,
     * so one address in common is enough.
     */
   def isBeside(other: ServerSettings): Boolean = places.exists(other.places) && app == other.app

@@ -164,7 +164,7 @@ final class QuerySource private (
 ) {
   def name: String = settings.name
 
-  /** Whether the server knows this run's source. */
+  /** True if the server knows this run's source. */
   def isKnownToServer: Boolean = watermark.isKnownToServer
 
   /** @param through hosts that have been read up to here have passed */

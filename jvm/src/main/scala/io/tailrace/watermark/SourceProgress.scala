@@ -74,7 +74,7 @@ final class SourceProgress(
     Advance(moved.stream.toArray, silent.map(table.name), back.map(table.name), outside.result())
   }
 
-  /** Whether a roster leaves out a host of which there are rows. */
+  /** True if a roster leaves out a host of which there are rows. */
   private def isOutside(host: Int): Boolean = host >= rostered && table.time(host) != SparkWatermark.Never
 
   /** Makes room for new hosts in the arrays beside the table. */

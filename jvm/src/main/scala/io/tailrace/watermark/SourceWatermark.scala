@@ -128,7 +128,7 @@ private[watermark] final class SourceWatermark(
     if (tasks == 0) batches.at(next).hasNoTasks = true
   }
 
-  /** Whether a task of a batch has run, or the batch has none. A sink that takes only the first rows doesn't
+  /** True if a task of a batch has run, or the batch has none. A sink that takes only the first rows doesn't
     * run all tasks.
     */
   def hasRead(finished: Long): Boolean = synchronized {
@@ -236,7 +236,7 @@ private[watermark] final class SourceWatermark(
     upstream.andThen(settings.completeness)
   }
 
-  /** Whether a server knows all that this run of the query has read. */
+  /** True if a server knows all that this run of the query has read. */
   def isKnownToServer: Boolean = server.exists(_.isKnown)
 
   /** The low watermark now, in microseconds. */

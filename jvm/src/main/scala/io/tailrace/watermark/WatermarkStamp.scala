@@ -21,7 +21,7 @@ object WatermarkStamp {
   def encode(low: Long, share: Long): Array[Byte] =
     ByteBuffer.allocate(Length).put(Version).putLong(low).putLong(share).array
 
-  /** Whether the bytes are a stamp. */
+  /** True if the bytes are a stamp. */
   def isValid(bytes: Array[Byte]): Boolean = bytes.length == Length && bytes(0) == Version && {
     val found = share(bytes)
     found > 0 && found <= WholeShare

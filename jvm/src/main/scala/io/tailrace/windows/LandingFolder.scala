@@ -191,7 +191,7 @@ final class LandingFolder private[windows] (
     all.drop(all.size - MostLate)
   }
 
-  /** Whether a low watermark closes windows. */
+  /** True if a low watermark closes windows. */
   def closes(low: Long): Boolean = owned(!landing && (unmarked.nonEmpty || windows.close(low).isDefined))
 
   /** Closes the windows that end at a low watermark or before.

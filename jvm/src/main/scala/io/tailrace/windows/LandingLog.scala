@@ -24,7 +24,7 @@ private[windows] final class LandingLog(paths: LandingPaths, hadoopConf: Configu
 
   def begin(folder: FolderFile): Unit = create(paths.settings, folder)
 
-  /** Whether the folder has no content. */
+  /** True if the folder has no content. */
   def isEmpty: Boolean = files.names(paths.folder).forall(isLeftOver)
 
   /** The newest batch. Older files are deleted. */
@@ -41,7 +41,7 @@ private[windows] final class LandingLog(paths: LandingPaths, hadoopConf: Configu
 
   def write(number: Long, closed: ClosedFile): Unit = create(closedFile(number), closed)
 
-  /** Whether there is a closing of this number or a later one. */
+  /** True if there is a closing of this number or a later one. */
   def hasClosed(from: Long): Boolean = closings.list().exists(_.number >= from)
 
   def deleteClosed(number: Long): Unit = files.deleteAll(Seq(closedFile(number)))
@@ -66,7 +66,7 @@ private[windows] final class LandingLog(paths: LandingPaths, hadoopConf: Configu
     try files.create(path)(_.write(LandingFile.encode(content, path.getName)))
     catch { case e: FileAlreadyExistsException => throw WindowErrors.twoWriters(path.toString, e) }
 
-  /** Whether a file is a temporary one, which is renamed when it is complete. */
+  /** True if a file is a temporary one, which is renamed when it is complete. */
   private def isLeftOver(name: String): Boolean = name.startsWith(".") && name.endsWith(".tmp")
 
   private def deleteLeftOvers(directory: Path, prefix: String): Unit =

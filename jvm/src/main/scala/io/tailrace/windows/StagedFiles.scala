@@ -90,7 +90,7 @@ private[windows] final class PlacedFiles(folder: Path, staging: Path, hadoopConf
   /** Deletes the files of all attempts. */
   def deleteAll(): Unit = fileSystem.delete(staging, true): Unit
 
-  /** Whether some files of a batch may not be in their places yet. */
+  /** True if some files of a batch may not be in their places yet. */
   def areStaged(batch: BatchFile): Boolean = fileSystem.exists(stagingOf(batch))
 
   /** @param again whether some files may be in their places already */

@@ -67,7 +67,7 @@ private[windows] final class WindowCloser(
     poll()
   }
 
-  /** Whether the last request was refused, because another query or run reports the sink or writes the
+  /** True if the last request was refused, because another query or run reports the sink or writes the
     * folder. Only the next batch asks again.
     */
   def isRefused: Boolean = refused

@@ -22,7 +22,7 @@ final case class Windows(width: Long, offset: Long) {
   /** Long.MaxValue for the last window, whose end is no long. */
   def end(start: Long): Long = if (start > Long.MaxValue - width) Long.MaxValue else start + width
 
-  /** Whether rows of a time land in a window. Others are treated as rows without a time: sums of such times
+  /** True if rows of a time land in a window. Others are treated as rows without a time: sums of such times
     * overflow, and other tools can't show them as dates.
     */
   def lands(time: Long): Boolean = time >= Windows.Earliest && time < Windows.End
@@ -85,7 +85,7 @@ object WindowName {
   */
 final case class OpenWindows(windows: Windows, through: Option[Long], rows: TreeMap[Long, Long]) {
 
-  /** Whether rows of the window with this start are late. */
+  /** True if rows of the window with this start are late. */
   def isClosed(start: Long): Boolean = through.exists(windows.end(start) <= _)
 
   /** @param landed numbers of rows by window. The windows must be open */

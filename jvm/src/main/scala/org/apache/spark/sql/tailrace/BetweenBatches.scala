@@ -44,7 +44,7 @@ final class BetweenBatches private (query: MicroBatchExecution) {
     }
   }
 
-  /** Whether a batch is the last one that Spark has made, and is committed. Both logs are written under the lock. */
+  /** True if a batch is the last one that Spark has made, and is committed. Both logs are written under the lock. */
   private def isCommitted(batch: IncrementalExecution): Boolean =
     query.isActive && Seq(query.offsetLog, query.commitLog)
       .forall(_.getLatestBatchId().contains(batch.currentBatchId))

@@ -21,7 +21,7 @@ final class QueryStart private (statement: WriteToStreamStatement) {
   def isRealTime: Boolean = statement.trigger.isInstanceOf[RealTimeTrigger]
   def isContinuous: Boolean = statement.trigger.isInstanceOf[ContinuousTrigger]
 
-  /** Whether Spark makes micro-batches without new data, where operators ask for them. */
+  /** True if Spark makes micro-batches without new data, where operators ask for them. */
   def runsWithoutData: Boolean = SQLConf.get.streamingNoDataMicroBatchesEnabled
 
   /** True if each stateful operator has a watermark of its own: `spark.sql.streaming.statefulOperator.allowMultiple`. */

@@ -95,7 +95,7 @@ object SparkCheckpoints {
   def partition(state: Path, operator: Long, partition: Int, store: String): Path =
     StateStoreId(state.toString, operator, partition, store).storeCheckpointLocation()
 
-  /** Whether a query of this JVM runs with the checkpoint. */
+  /** True if a query of this JVM runs with the checkpoint. */
   def isInUse(session: SparkSession, root: Path, conf: Configuration): Boolean = {
     val qualified = root.getFileSystem(conf).makeQualified(root)
     StreamingRun.checkpointsInUse(session).exists(new Path(_) == qualified)

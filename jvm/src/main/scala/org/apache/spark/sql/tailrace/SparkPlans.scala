@@ -72,7 +72,7 @@ object SparkPlans {
     case other => other
   }
 
-  /** Whether a literal is a value of a type, as `7` is one of `BIGINT`, and `3.5` and `true` are not. */
+  /** True if a literal is a value of a type, as `7` is one of `BIGINT`, and `3.5` and `true` are not. */
   def isValueOf(literal: Column, kind: DataType): Boolean = {
     val value = expression(literal)
     // Any zone will do: a value goes there and back.

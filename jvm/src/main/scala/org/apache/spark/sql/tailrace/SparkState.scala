@@ -72,7 +72,7 @@ object SparkState {
       Option(failed.get).foreach(throw _)
     }
 
-  /** Whether the task of this thread isn't the first one of its partition and batch. */
+  /** True if the task of this thread isn't the first one of its partition and batch. */
   def isRetry: Boolean = {
     val task = TaskContext.get()
     task != null && (task.attemptNumber() > 0 || task.stageAttemptNumber() > 0)

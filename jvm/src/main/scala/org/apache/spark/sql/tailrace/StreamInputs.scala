@@ -62,7 +62,7 @@ final class StreamInputs private (execution: StreamExecution, relations: Seq[Log
     assigned.orElse(subscribed).getOrElse(found)
   }
 
-  /** Whether the batch that runs, or that Spark is making, has new rows. */
+  /** True if the batch that runs, or that Spark is making, has new rows. */
   def hasNew: Boolean = {
     val context = execution.getLatestExecutionContext()
     streams.exists { stream =>
@@ -71,7 +71,7 @@ final class StreamInputs private (execution: StreamExecution, relations: Seq[Log
     }
   }
 
-  /** Whether the batch that Spark is making has new rows, or a source says that it has more. */
+  /** True if the batch that Spark is making has new rows, or a source says that it has more. */
   def hasMore: Boolean = hasNew || {
     val context = execution.getLatestExecutionContext()
     streams.exists { stream =>
@@ -80,7 +80,7 @@ final class StreamInputs private (execution: StreamExecution, relations: Seq[Log
     }
   }
 
-  /** Whether the batch leaves rows for later ones that were there when it was made. True, too, if the source
+  /** True if the batch leaves rows for later ones that were there when it was made. True, too, if the source
     * reads a part of what there is and doesn't say what is left.
     */
   def hasUnread: Boolean = streams.exists(isUnread)
@@ -166,7 +166,7 @@ object StreamInputs {
       .map(_.location.inputFiles.length)
       .sum
 
-  /** Whether the source has listed files that it hasn't read. Spark has no method for it. */
+  /** True if the source has listed files that it hasn't read. Spark has no method for it. */
   private def leftOver(source: FileStreamSource): Boolean = {
     val field = classOf[FileStreamSource].getDeclaredField("unreadFiles")
     field.setAccessible(true)

@@ -29,7 +29,7 @@ final case class StreamingBatch(
   */
 final case class RunningBatch(plan: SparkPlan, sink: Table, name: Option[String]) {
 
-  /** Whether Spark hands the rows to the sink, which may leave them unread. Other sinks are in the plan. */
+  /** True if Spark hands the rows to the sink, which may leave them unread. Other sinks are in the plan. */
   def sinkMaySkip: Boolean = sink.isInstanceOf[Sink]
 }
 

@@ -35,7 +35,7 @@ final class StreamingRun private (execution: StreamExecution) {
   /** The query's plan, with its sources. */
   def logicalPlan: LogicalPlan = execution.logicalPlan
 
-  /** Whether the run ends when what is there has been read. */
+  /** True if the run ends when what is there has been read. */
   def endsByItself: Boolean = execution.trigger match {
     case AvailableNowTrigger | OneTimeTrigger => true
     case _ => false
@@ -45,7 +45,7 @@ final class StreamingRun private (execution: StreamExecution) {
   def watermarkNodes: Seq[EventTimeWatermarkExec] =
     StreamingPlan.watermarkNodes(execution.lastExecution.executedPlan)
 
-  /** Whether its watermark is the latest one of its streams. */
+  /** True if its watermark is the latest one of its streams. */
   def followsLatestWatermark: Boolean =
     execution.sparkSession.sessionState.conf
       .getConf(SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY)
@@ -92,7 +92,7 @@ object StreamingRun {
   def checkpointsInUse(session: SparkSession): Set[String] =
     active(session).map(_.resolvedCheckpointRoot).toSet
 
-  /** Whether the query that runs in this thread, if one does, tracks its progress asynchronously. */
+  /** True if the query that runs in this thread, if one does, tracks its progress asynchronously. */
   def isAsynchronous(session: SparkSession): Boolean =
     queryId(session).exists(id => new StreamingRun(execution(session, id)).tracksProgressAsynchronously)
 

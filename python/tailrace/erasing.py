@@ -79,7 +79,7 @@ def erase(
     versions. So the query can't be set back behind this point. One that runs in another process, unseen,
     ends with an error of Spark's at its next micro-batch, and is started again then.
 
-    The condition is asked of the rows of one side. A key column is there on both sides, by the names of
+    The condition applies to the rows of one side. A key column is there on both sides, by the names of
     either, or as `key.user_id`; any other column is that of one side, and `left.note` or `right.note` where
     both have one of its name. A side that lacks one of the columns keeps its rows, and a join of which both
     do is refused. A row for which the condition is null stays.

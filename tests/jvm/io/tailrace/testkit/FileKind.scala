@@ -67,7 +67,7 @@ object FileKind {
 
   private def fate(text: String): Fate = text match {
     case "stops" => Stops
-    case "goes on" => GoesOn
+    case "continues" => GoesOn
     case "Spark" => Sparks
     case "not read" => NotRead
     case "undetected" => Undetected

@@ -110,7 +110,7 @@ final class DurableFiles(open: => CheckpointFileManager) {
     case _ => paths.foreach(delete)
   }
 
-  /** How many files [[deleteAll]] deletes by one request. */
+  /** The number of files that [[deleteAll]] deletes by one request. */
   def deletePage: Int = manager match {
     case bulk: BulkDeletes => bulk.deletePage
     case _ => 1

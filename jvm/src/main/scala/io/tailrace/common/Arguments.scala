@@ -123,7 +123,7 @@ private[tailrace] object Durations {
     if (counted.isEmpty) "0 seconds" else counted.mkString(" ")
   }
 
-  /** How many of each unit, without those of which there is none. */
+  /** The number of each unit, without those of which there is none. */
   private def parts(micros: Long): Seq[(Long, String, String)] =
     Units
       .foldLeft((micros, Vector.empty[(Long, String, String)])) {

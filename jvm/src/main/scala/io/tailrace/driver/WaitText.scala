@@ -66,7 +66,7 @@ object WaitText {
     s"the right side has been read past ${iso(needs - 1)}: $now"
   }
 
-  /** How many left and right rows there are, if that is known. */
+  /** The number of left and right rows there are, if that is known. */
   private def counts(left: Option[Long], right: Option[Long]): Option[String] =
     for (l <- left; r <- right)
       yield s"${counted(l, "left row")} and ${counted(r, "right row")} are in the state."

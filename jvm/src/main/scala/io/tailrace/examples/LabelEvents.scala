@@ -45,7 +45,7 @@ private[examples] final class LabelEvents(rule: LabelRule, columns: JoinColumns)
   def isNull: Boolean = hidden
   def size: Int = chosen
 
-  /** How many events the cap has left out. */
+  /** The number of events that the cap has left out. */
   def leftOut: Int = if (rule.policy == MatchPolicy.All) count - chosen else 0
 
   def base(event: Int): AnyRef = bases(event)

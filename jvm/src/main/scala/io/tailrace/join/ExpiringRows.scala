@@ -46,7 +46,7 @@ final class ExpiringRows(kind: StoreKind, from: Long, through: Long, sections: S
     }
   }
 
-  /** How many rows it has given, of each section that it has read. */
+  /** The number of rows it has given, of each section that it has read. */
   def taken: Map[LiveSection, Long] = rows.dropped
 
   override def close(): Unit = rows.close()

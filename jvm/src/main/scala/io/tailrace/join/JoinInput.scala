@@ -23,7 +23,7 @@ abstract class JoinInput(context: StoredJoinContext, flush: () => Unit) extends 
   private var kept = 0L
   private var nanos = 0L
 
-  /** How many rows went into the state. */
+  /** The number of rows that went into the state. */
   final def rowsKept: Long = kept
 
   protected final def keep(

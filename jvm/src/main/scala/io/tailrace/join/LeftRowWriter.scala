@@ -142,7 +142,7 @@ object LeftRowWriter {
   /** Of a row. */
   val MostBytes: Long = ByteArrayMethods.MAX_ROUNDED_ARRAY_LENGTH.toLong
 
-  /** How many bytes an array of structs takes besides the structs. */
+  /** The number of bytes an array of structs takes besides the structs. */
   def arrayBytes(size: Int): Long = 8L + (size + 63L) / 64 * 8 + 8L * size
 
   // A row of up to so many bytes isn't counted with Spark's memory manager.

@@ -186,7 +186,7 @@ object JoinMetrics {
 
   val names: Seq[String] = (counts ++ sizes ++ times).map(_._1)
 
-  /** How many rows a batch has brought: those that were kept, and those that weren't. */
+  /** The number of rows a batch has brought: those that were kept, and those that weren't. */
   def rowsRead(metrics: Map[String, SQLMetric]): Long =
     Seq("numUpdatedStateRows", "numRowsDroppedByWatermark", NullKeyRightRows, NullKeyLeftRows)
       .map(metrics(_).value)

@@ -29,7 +29,7 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
     */
   def generation: Long = generations
 
-  /** How many rows of the generation were dropped from the beginning. A row's position and this are a number that the
+  /** The number of rows of the generation that were dropped from the beginning. A row's position and this are a number that the
     * row keeps.
     */
   def dropped: Long = removed
@@ -140,7 +140,7 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
 
   def time(position: Int): Long = rows.time(ranked(position))
 
-  /** How many of the rows from position `from` on, before `until`, aren't after a time. */
+  /** The number of rows from position `from` on, before `until`, that aren't after a time. */
   def countThrough(from: Int, until: Int, last: Long): Int = {
     var low = from
     var high = until

@@ -35,7 +35,7 @@ private[tailrace] trait GroupForm extends Serializable {
   /** How errors say what has changed since a checkpoint was written. */
   def settingWords: SettingWords
 
-  /** How many columns are emitted. */
+  /** The number of columns that are emitted. */
   def size: Int
 
   /** These columns.
@@ -100,7 +100,7 @@ private[tailrace] final case class OneGroup(policy: MatchPolicy, maxMatches: Opt
     if (one >= 0) (first + one, 1) else (first, matches.matched - leftOut(matches))
   }
 
-  /** How many matches the cap leaves out. */
+  /** The number of matches the cap leaves out. */
   def leftOut(matches: Matches): Int =
     if (policy == MatchPolicy.All) Math.max(0, matches.matched - bound.most) else 0
 }

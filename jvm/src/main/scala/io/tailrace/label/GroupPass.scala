@@ -165,7 +165,7 @@ private[label] final class ExpiringPass(
   private var found = 0L
   private var versions = 0L
 
-  /** How many rows it has given, of each section. */
+  /** The number of rows it has given, of each section. */
   def taken: Map[LiveSection, Long] = rows.taken
 
   override protected def fill(): Array[Int] = {

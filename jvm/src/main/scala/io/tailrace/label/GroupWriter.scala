@@ -28,10 +28,10 @@ private[tailrace] abstract class GroupWriter(
   /** The mark of the rows that follow; null: they are ordinary ones. */
   final def markIs(text: UTF8String): Unit = mark = text
 
-  /** How many right rows the last row has. */
+  /** The number of right rows the last row has. */
   def lastSize: Int
 
-  /** How many matches caps have left out of the last row. */
+  /** The number of matches that caps have left out of the last row. */
   def lastLeftOut: Int
 
   /** Finds what comes out of a left row's matches.

@@ -39,7 +39,7 @@ abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings,
       new LabelInput(context, settings, times.lateWatermark, decided, amendments, () => flush())
     }
 
-  /** How many right rows were taken though they are late. */
+  /** The number of right rows that were taken though they are late. */
   protected def lateRightsTaken: Long = input.lateTaken
 
   /** Left rows up to this time have their window closed by the watermark and are due. */

@@ -2,7 +2,7 @@ package io.tailrace.label
 
 import io.tailrace.label.JoinWindow.saturatingAdd
 
-/** How many rows match each probe of a key, where the rows aren't held: each is counted as it is read.
+/** The number of rows that match each probe of a key, where the rows aren't held: each is counted as it is read.
   *
   * @param start,end the positions of the key's probes; the last one is before `end`
   * @param from      see [[SortedMerge]]

@@ -58,7 +58,7 @@ private[label] final class Probes {
     end
   }
 
-  /** How many of the rows of a key are before the first one whose time `reaches`. All behind it reach, too. */
+  /** The number of rows of a key that are before the first one whose time `reaches`. All behind it reach, too. */
   def firstOfKey(start: Int, end: Int)(reaches: Long => Boolean): Int = {
     var low = start
     var high = end

@@ -120,7 +120,7 @@ final class SortedMerge(
   /** The row number of the probe. */
   def probe: Int = probes.row(position)
 
-  /** How many rows match the probe; [[candidates]] holds those that it can choose from. */
+  /** The number of rows that match the probe; [[candidates]] holds those that it can choose from. */
   def matched: Int = matches
 
   /** The row numbers of the probes from this one on. */

@@ -59,7 +59,7 @@ private[tailrace] final class MergedSections(
     }
   }
 
-  /** How many rows have been dropped of each section. */
+  /** The number of rows that have been dropped of each section. */
   def dropped: Map[LiveSection, Long] = sources.iterator.map(s => s.live -> s.dropped).toMap
 
   override def close(): Unit = sources.foreach(_.cursor.close())

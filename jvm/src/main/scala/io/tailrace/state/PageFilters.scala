@@ -175,7 +175,7 @@ final class PageFilters private (local: LocalRun, pages: RunCursor) extends Auto
   def base: AnyRef = pages.base
   def firstAt: Long = RowLayout.valueAt(pages.base, pages.at)
 
-  /** How many pages it has been asked about. */
+  /** The number of pages it has been asked about. */
   def pagesSeen: Int = seen
 
   override def close(): Unit = pages.close()

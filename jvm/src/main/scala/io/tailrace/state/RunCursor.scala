@@ -46,7 +46,7 @@ final class RunCursor(
   def seq: Long = RowLayout.seq(rowBase, rowAt)
   def keyPrefix: Long = rowPrefix
 
-  /** How many pages it has read so far. */
+  /** The number of pages it has read so far. */
   def pagesRead: Long = loaded
 
   def first(): Unit = {

@@ -7,7 +7,7 @@ import java.math.{BigDecimal => Decimal, RoundingMode}
   */
 final class Completeness private (val ratio: Decimal) {
 
-  /** How many hosts may lag: floor(hosts x (1 - ratio)). */
+  /** The number of hosts that may lag: floor(hosts x (1 - ratio)). */
   def allowed(hosts: Int): Int =
     Decimal.ONE
       .subtract(ratio)

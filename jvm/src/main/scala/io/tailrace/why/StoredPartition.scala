@@ -55,7 +55,7 @@ private[why] final class StoredPartition(
     Math.max(left, rules.goneThrough(Side.of(kind).get, manifest))
   }
 
-  /** How many rows of a side are in the state. */
+  /** The number of rows of a side that are in the state. */
   def rows(side: String): Long = sectionsOf(side).map(_.section.liveRows).sum
 
   /** No row of the section that counts is before this time. */
@@ -101,7 +101,7 @@ private[why] final class StoredPartition(
     }
   }
 
-  /** How many matches eager matching has found of a left row. */
+  /** The number of matches eager matching has found of a left row. */
   def matchesOf(row: StoredRow): Long = {
     var found = 0L
     state.sections
@@ -119,7 +119,7 @@ private[why] final class StoredPartition(
     found
   }
 
-  /** How many right rows of a left row's key are between two times.
+  /** The number of right rows of a left row's key that are between two times.
     *
     * @param isHidden those that don't count, because they came too late for it
     */

@@ -21,7 +21,7 @@ private[why] trait WaitRules {
   /** The watermark, or the time of the right side of a synced join, that a row leaves at; none: unknown. */
   def leaves(side: String, time: Long, partition: Int, manifest: Manifest): Option[Long]
 
-  /** How many rows a left row matches so far. */
+  /** The number of rows a left row matches so far. */
   def matches(row: StoredRow, partition: StoredPartition): Long
 
   /** @param expired left rows up to this time have been emitted in all partitions */

@@ -143,6 +143,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_STATE_ERASE_COLUMNS" -> EraseErrors.notOfJoin("C", 0, "left: a; right: b"),
     "TAILRACE_STATE_ERASE_CONDITION" -> EraseErrors.conditionInvalid("C", "R"),
     "TAILRACE_STATE_ERASE_CUT_OFF" -> EraseErrors.rescaleCutOff("P", 7),
+    "TAILRACE_STATE_ERASE_LABEL_KEY" -> EraseErrors.ofLabel("C", "L", 0, Seq("a", "b")),
     "TAILRACE_STATE_ERASE_OTHERS" -> EraseErrors.otherOperators("P", Seq("a", "b")),
     "TAILRACE_STATE_ERASE_RECURSION" -> EraseErrors.rowsInFlight("P", Seq("a", "b")),
     "TAILRACE_STATE_ERASE_REMAINS" -> EraseErrors.remains("P", Seq("a", "b")),

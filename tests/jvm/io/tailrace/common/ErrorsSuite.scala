@@ -178,7 +178,7 @@ final class ErrorsSuite extends AnyFunSuite {
   // Those that only a running query meets.
   private val stateConditions =
     all.keySet.filter(_.startsWith("TAILRACE_STATE_")) --
-      Seq("AMBIGUOUS", "COLUMNS", "CONDITION").map("TAILRACE_STATE_ERASE_" + _) --
+      Seq("AMBIGUOUS", "COLUMNS", "CONDITION", "LABEL_KEY").map("TAILRACE_STATE_ERASE_" + _) --
       Seq(
         "COLUMNS",
         "EXISTS",

@@ -5,16 +5,14 @@ It says which options there are, their values, and which may change when a query
 
 from __future__ import annotations
 
-import inspect
 import re
-from typing import TYPE_CHECKING, Literal, get_args, get_origin
+from typing import TYPE_CHECKING
 
 import pytest
 
 import pages
-from matrix.operators import OPERATORS
+from matrix.operators import OPERATORS, choices, parameters
 from matrix.restarts import RESTARTS
-from tailrace import options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,15 +73,13 @@ def test_a_guide_names_each_option(repository: Path, name: str) -> None:
 def test_values_in_the_pages_exist(repository: Path) -> None:
     values: dict[str, set[str]] = {}
     for operator in OPERATORS.values():
-        for name, parameter in inspect.signature(operator.function).parameters.items():
-            kind = getattr(options, str(parameter.annotation).partition(" ")[0], None)
-            if get_origin(kind) is Literal and name not in _ALSO_OF_SPARK:
-                values.setdefault(name, set()).update(get_args(kind))
+        for name in parameters(operator).keys() - _ALSO_OF_SPARK:
+            values.setdefault(name, set()).update(choices(operator, name))
     found = [
         (file.name, name, value)
         for file in pages.written(repository)
         for name, value in re.findall(r'\b(\w+)="([^"]*)"', file.read_text())
-        if name in values
+        if values.get(name)
     ]
     assert len(found) > 20
     assert [one for one in found if one[2] not in values[one[1]]] == []

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING
 
 import pytest
 
 import tailrace
 from matrix.builds import Build
 from matrix.entries import AT_SERVER, ENTRIES
-from matrix.operators import OPERATORS, OTHERS, SCALA
+from matrix.operators import OPERATORS, OTHERS, SCALA, choices, parameters
 from matrix.refusals import REFUSALS
 from matrix.rows import SCHEMAS
 from matrix.shape import Entry
-from tailrace import options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,12 +22,6 @@ if TYPE_CHECKING:
     from tailrace.testing import StreamTest
 
 ALL = (*ENTRIES, *AT_SERVER)
-
-
-def _parameters(operator: Operator) -> dict[str, inspect.Parameter]:
-    found = dict(inspect.signature(operator.function).parameters)
-    found.pop("self", None)
-    return found
 
 
 def _ids(operator: Operator) -> str:
@@ -45,7 +37,7 @@ def test_the_catalogue_has_every_public_function() -> None:
 
 @pytest.mark.parametrize("operator", OPERATORS.values(), ids=_ids)
 def test_the_catalogue_has_every_argument_with_its_default(operator: Operator) -> None:
-    found = _parameters(operator)
+    found = parameters(operator)
     assert set(found) == {*operator.inputs, *operator.options}
     assert {name: found[name].default for name in operator.options} == operator.options
 
@@ -80,17 +72,10 @@ def test_every_option_is_set_by_an_entry(operator: Operator) -> None:
     for name, default in operator.options.items():
         values = [call.options[name] for call in calls if name in call.options]
         assert [v for v in values if v != default], f"no entry sets {name} of {operator.name}"
-        chosen = _choices(operator, name)
+        chosen = choices(operator, name)
         if chosen:
             missing = [value for value in chosen if value != default and value not in values]
             assert not missing, f"no entry has {name}={missing} of {operator.name}"
-
-
-def _choices(operator: Operator, name: str) -> tuple[Any, ...]:
-    """The values of an option with a list of them: `OnLate`, `OnStall | None`."""
-    annotation = str(_parameters(operator)[name].annotation).partition(" ")[0]
-    kind = getattr(options, annotation, None)
-    return get_args(kind) if get_origin(kind) is Literal else ()
 
 
 def test_names_are_unique_and_every_call_is_known() -> None:

@@ -6,9 +6,11 @@ An option that is in a signature and not here fails a test, and so does one that
 from __future__ import annotations
 
 import inspect
+from typing import Any, Literal, get_args, get_origin
 
 import tailrace
 from matrix.shape import Operator
+from tailrace import options
 
 SCALA = "jvm/src/main/scala/io/tailrace"
 # Of the errors of a call that another one makes.
@@ -250,3 +252,17 @@ OTHERS = frozenset(
         *("merge_stream_metadata", "parse_stream_metadata", "producer_id", "source_partition"),
     }
 )
+
+
+def parameters(operator: Operator) -> dict[str, inspect.Parameter]:
+    """The arguments of an operator's signature, by name."""
+    found = dict(inspect.signature(operator.function).parameters)
+    found.pop("self", None)
+    return found
+
+
+def choices(operator: Operator, name: str) -> tuple[Any, ...]:
+    """The values of an argument with a list of them: `OnLate`, `OnStall | None`; empty for any other."""
+    annotation = str(parameters(operator)[name].annotation).partition(" ")[0]
+    kind = getattr(options, annotation, None)
+    return get_args(kind) if get_origin(kind) is Literal else ()

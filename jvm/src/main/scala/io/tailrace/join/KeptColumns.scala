@@ -1,5 +1,7 @@
 package io.tailrace.join
 
+import org.apache.spark.sql.catalyst.util.quoteIdentifier
+
 /** The columns that are kept of left rows that have come out and may be amended, beside their keys and time, and since
   * when. The labels of examples and the predicates of their sample need them:
   *
@@ -34,7 +36,7 @@ object KeptColumns {
   private val Name = "`((?:[^`]|``)*)`".r
 
   private def quoted(names: Set[String]): String =
-    names.toSeq.sorted.map(name => s"`${name.replace("`", "``")}`").mkString(", ")
+    names.toSeq.sorted.map(quoteIdentifier).mkString(", ")
 
   private def read(text: String): KeptColumns = {
     val at = text.lastIndexOf(From)

@@ -212,12 +212,11 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
   * left row apart. Its value is the right row's.
   */
 private[label] final class JoinedRow {
-  private val key = new OrderedBytes(16)
+  private val key = new OrderedBytes(MatchKey.Length)
 
   def append(to: FlushingRows, left: AnyRef, leftAt: Long, right: AnyRef, rightAt: Long): Unit = {
     key.reset()
-    key.putInt64(RowLayout.time(right, rightAt))
-    key.putInt64(RowLayout.seq(right, rightAt))
+    MatchKey.put(key, RowLayout.time(right, rightAt), RowLayout.seq(right, rightAt))
     to.append(
       key.bytes,
       key.length,

@@ -85,20 +85,25 @@ private[why] object AskedKey {
     *                                                      that is named is no key column of one that is
     */
   def of(text: String, joins: Seq[StateColumns]): Seq[Option[AskedKey]] = {
-    val keys = joins.map(named(_).map(_.name))
     def invalid(allowed: String) = Errors.optionInvalid("tailrace why", "--key", text, allowed)
-    def told(names: Seq[String]): String = names.map(name => s"$name=...").mkString(",")
-    lazy val wrong = invalid(keys.distinct.map(told).mkString("a value for each key column: ", " or ", ""))
+    val keys = joins.map(named(_).map(_.name))
+    lazy val wrong = invalid(joins.map(whole).distinct.mkString("a value for each key column: ", " or ", ""))
     val texts = split(text, keys.flatten.distinct).getOrElse(throw wrong)
-    val asked = keys.filter(_.forall(texts.map(_._1).contains)).flatten.toSet
-    if (texts.map(_._1).toSet != asked || texts.size != asked.size) throw wrong
+    val told = texts.map(_._1).toSet
+    val asked = keys.filter(_.forall(told)).flatten.toSet
+    if (told != asked || texts.size != asked.size) throw wrong
     joins.zip(keys).map { case (columns, key) =>
       Option.when(key.forall(asked))(new AskedKey(texts.toMap, columns, invalid))
     }
   }
 
+  /** How a user names the whole key of a join: `user_id=...,item_id=...`. */
+  def whole(columns: StateColumns): String =
+    named(columns).map(column => s"${column.name}=...").mkString(",")
+
   /** The key columns as a user knows them. */
-  def named(columns: StateColumns): Seq[StructField] = columns.key.filter(_.name != JoinCheckpoint.Part)
+  private def named(columns: StateColumns): Seq[StructField] =
+    columns.key.filter(_.name != JoinCheckpoint.Part)
 
   /** Splits the text where a column's name and `=` follow the beginning or a comma. A value may have commas. */
   private[why] def split(text: String, names: Seq[String]): Option[Seq[(String, String)]] = {

@@ -119,8 +119,8 @@ private[why] final class Explanation(checkpoint: String, conf: Configuration, mo
 
     /** It has no rows of the key that is asked for: it has further key columns. */
     def unasked: OperatorWaits = {
-      val key = AskedKey.named(columns).map(column => s"${column.name}=...").mkString(",")
-      OperatorWaits(join.operator, join.name, Seq(s"For its rows, name its whole key: --key $key"), Nil)
+      val text = s"For its rows, name its whole key: --key ${AskedKey.whole(columns)}"
+      OperatorWaits(join.operator, join.name, Seq(text), Nil)
     }
 
     /** @param asked the key whose rows are shown; None: the oldest rows */

@@ -260,8 +260,15 @@ def test_keys_in_another_order_are_the_same_ones(spark: SparkSession, tmp_path: 
 
             def joined(*on: str) -> DataFrame:
                 served, clicks = (side.frame.withWatermark("at", "5 seconds") for side in (shown, clicked))
-                times = {"left_time": "at", "right_time": "at", "after": "30 seconds"}
-                return tailrace.join(served, clicks, on=list(on), horizons=["10 seconds"], **times)
+                return tailrace.join(
+                    served,
+                    clicks,
+                    on=list(on),
+                    left_time="at",
+                    right_time="at",
+                    after="30 seconds",
+                    horizons=["10 seconds"],
+                )
 
             query = test.query(joined("user", "item"))
             shown.add((1, 7, 8, at(0)), (2, 8, 7, at(5)), (0, 9, 9, at(20)))

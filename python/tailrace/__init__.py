@@ -10,8 +10,6 @@ what a join would hold, and every refusal is a `TailraceError`.
 On the command line, `tailrace doctor` says what an installation lacks and `tailrace demo` shows it at work.
 """
 
-import importlib.util
-
 from tailrace._installation.jar import jar_path
 from tailrace._version import __version__
 from tailrace.as_of import as_of
@@ -49,12 +47,6 @@ from tailrace.session import configure
 from tailrace.sync import sync_join
 from tailrace.watermark import accurate_watermark, stamp_watermark, stamped_watermark
 from tailrace.windows import window_report, write_windows
-
-# A client of Spark Connect may have no py4j.
-if importlib.util.find_spec("py4j"):
-    from tailrace._bridge import jvm_failures
-
-    jvm_failures.install()
 
 __all__ = [
     "Attribution",

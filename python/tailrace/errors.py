@@ -13,9 +13,10 @@
 
 An argument of a wrong Python type raises `TypeError`, as everywhere in Python.
 
-Calls of this package raise these, and so do Spark's own calls: `start()` when Tailrace refuses the query,
-`awaitTermination()` when Tailrace has ended it, `collect()` when a batch fails. Such an error is Spark's
-exception too, for instance a `StreamingQueryException`, so code that catches that one still does.
+Calls of this package raise these. From `configure` or the first such call on, so do Spark's own: `start()`
+when Tailrace refuses the query, `awaitTermination()` when Tailrace has ended it, `collect()` when a batch
+fails. Such an error is Spark's exception too, for instance a `StreamingQueryException`, so code that catches
+that one still does.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from tailrace._bridge import jvm_failures
 from trees import Trees
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable
     from pathlib import Path
 
@@ -196,6 +197,23 @@ def test_installed_twice_is_installed_once() -> None:
     jvm_failures.install()
     assert captured.convert_exception is convert
     assert StreamingQuery.exception is exception
+
+
+def test_importing_the_package_leaves_pyspark_alone(
+    run_python: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    code = """
+import tailrace
+from pyspark.errors.exceptions import captured
+from pyspark.sql import SparkSession
+print(captured.convert_exception.__module__)
+tailrace.configure(SparkSession.builder)
+print(captured.convert_exception.__module__)
+"""
+    done = run_python("-c", code)
+    assert done.stdout.split() == ["pyspark.errors.exceptions.captured", "tailrace._bridge.jvm_failures"], (
+        done
+    )
 
 
 def test_it_goes_from_process_to_process_as_the_plain_error(failing: Callable[[], StreamingQuery]) -> None:

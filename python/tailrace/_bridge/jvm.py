@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
+from tailrace._bridge import jvm_failures
 from tailrace._installation.versions import check_versions
 from tailrace.errors import TailraceError, TailraceSessionError
 
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 # translate.
 SPARK_ERRORS = (PySparkException, Py4JError)
 _ENTRY = "io.tailrace.api.PythonApi"
+
+# With the first call, or with `configure`: a program that only imports the package has PySpark as it is.
+jvm_failures.install()
 
 # The gateways (one a JVM) whose versions have been compared. Weak: a test process goes through several.
 _compared: weakref.WeakSet[Any] = weakref.WeakSet()

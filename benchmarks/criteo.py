@@ -1,16 +1,30 @@
-"""`tailrace demo --criteo`: a file split into streams, joined again, and compared with its own columns."""
+"""Splits a file of the Criteo attribution data set into streams, joins them again, and compares.
+
+    python benchmarks/criteo.py FILE        tab-separated, as it is published, compressed or not
+    python benchmarks/criteo.py             a small sample in its layout, made on the spot
+
+Each line of the data set has an impression and what became of it. `criteo_layout` makes of it what a site
+would have, `criteo_query` joins it by two definitions, and `criteo_agreement` compares the results with the
+file's own columns.
+"""
 
 from __future__ import annotations
 
+import argparse
+import sys
 import tempfile
 import time
 from pathlib import Path
 
+import criteo_agreement
+import criteo_layout
+import criteo_query
+import criteo_sample
+import session
 from tailrace.commands import terminal
-from tailrace.demo import criteo_agreement, criteo_layout, criteo_query, criteo_sample, query
 
 
-def run_criteo(file: Path | None, slices: int = 10, driver_memory: str = "2g") -> bool:
+def run(file: Path | None, slices: int, memory: str) -> bool:
     """Splits, joins and compares, and shows what agrees and what doesn't.
 
     Streams, checkpoints and results live in a temporary directory, gone at the end.
@@ -18,15 +32,15 @@ def run_criteo(file: Path | None, slices: int = 10, driver_memory: str = "2g") -
     Args:
         file: in the layout of the Criteo attribution data set; None makes a small sample.
         slices: micro-batches of data, at least one.
-        driver_memory: heap of Spark's JVM, as Spark reads sizes.
+        memory: heap of Spark's JVM, as Spark reads sizes.
 
     Returns:
         Whether each impression and each click came out once, with shares that sum to 1.
 
     Raises:
-        TailraceError: the file isn't in the layout, or a query failed in Tailrace.
+        LayoutError: the file isn't in the layout.
     """
-    with tempfile.TemporaryDirectory(prefix="tailrace-demo-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="tailrace-criteo-") as scratch:
         directory = Path(scratch)
         if file is None:
             file = directory / "sample.tsv.gz"
@@ -35,11 +49,12 @@ def run_criteo(file: Path | None, slices: int = 10, driver_memory: str = "2g") -
         _say("Splitting it into impressions, clicks and conversions ...")
         told = criteo_layout.load(file, directory, slices)
         _say("Starting a local Spark ...")
-        with query.local_session(driver_memory, directory) as spark:
-            _say("Joining the streams by tailrace.examples ...")
-            start = time.perf_counter()
-            joined = criteo_query.run(spark, directory)
-            seconds = time.perf_counter() - start
+        spark = session.local(memory)
+        _say("Joining the streams by tailrace.examples ...")
+        start = time.perf_counter()
+        joined = criteo_query.run(spark, directory)
+        seconds = time.perf_counter() - start
+        spark.stop()
     verdict = criteo_agreement.compare(told, joined)
     rows = _summary(told, verdict, seconds)
     terminal.show_parts(["", terminal.Pairs(rows, max(len(name) for name, _ in rows) + 2)])
@@ -79,3 +94,23 @@ def _summary(
 
 def _say(line: str) -> None:
     print(line, flush=True)
+
+
+def main() -> int:
+    """Runs the command."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE")
+    parser.add_argument("--slices", type=int, default=10, help="micro-batches of data (default: %(default)s)")
+    parser.add_argument("--memory", default="2g", help="heap of Spark's JVM (default: %(default)s)")
+    asked = parser.parse_args()
+    try:
+        return 0 if run(asked.file, asked.slices, asked.memory) else 1
+    except criteo_layout.LayoutError as error:
+        print(f"criteo.py: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tailrace.demo.criteo_layout import WINDOW_S
+from criteo_layout import WINDOW_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from tailrace.demo.criteo_layout import Told
-    from tailrace.demo.criteo_query import Credits, Joined
+    from criteo_layout import Told
+    from criteo_query import Credits, Joined
 
     Bools = npt.NDArray[np.bool_]
     Longs = npt.NDArray[np.int64]

@@ -22,8 +22,6 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from tailrace.errors import TailraceError
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
@@ -76,6 +74,10 @@ _SCHEMAS = {
     CLICKS: _schema("impression_id", "clicked_at"),
     CONVERSIONS: _schema("conversion_id", "converted_at"),
 }
+
+
+class LayoutError(Exception):
+    """A file that is none of the Criteo attribution data set. The text says what is wrong with it."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ def load(file: Path, directory: Path, slices: int) -> Told:
         slices: of equal time.
 
     Raises:
-        TailraceError: there is no such file, it isn't in the layout, or it has no impressions. The text says
+        LayoutError: there is no such file, it isn't in the layout, or it has no impressions. The text says
             what is wrong.
     """
     told = _read(file)
@@ -259,11 +261,9 @@ def _batches(file: Path, names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
         raise _wrong(file, str(error).rstrip(".")) from error
 
 
-def _wrong(file: Path, what: str) -> TailraceError:
-    return TailraceError(
+def _wrong(file: Path, what: str) -> LayoutError:
+    return LayoutError(
         f"{file} can't be read as the Criteo attribution data set: {what}. It is tab-separated, has a "
         f"header, and the columns {', '.join(COLUMNS[:13])}, cat1 to cat9. The file as it is published fits, "
-        "compressed or not.",
-        condition="TAILRACE_DEMO_FILE_INVALID",
-        parameters={"file": str(file), "problem": what},
+        "compressed or not."
     )

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import tailrace
+from criteo_layout import CATEGORIES, CLICKS, CONVERSIONS, IMPRESSIONS
 from tailrace._bridge.literal_path import reader, streamed
-from tailrace.demo.criteo_layout import CATEGORIES, CLICKS, CONVERSIONS, IMPRESSIONS
 
 if TYPE_CHECKING:
     from pathlib import Path

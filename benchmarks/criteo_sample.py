@@ -12,7 +12,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tailrace.demo.criteo_layout import COLUMNS, DAY_S, WINDOW_S
+from criteo_layout import COLUMNS, DAY_S, WINDOW_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

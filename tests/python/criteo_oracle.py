@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tailrace.demo.criteo_query import Credits, Examples, Joined
+from criteo_query import Credits, Examples, Joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tailrace.demo.criteo_layout import Told
+    from criteo_layout import Told
 
 WINDOW_S = 30 * 86_400
 WHOLE = 10**9

@@ -1,29 +1,33 @@
-"""`tailrace demo --criteo`: the streams joined again are what loops find, and what differs is told."""
+"""`benchmarks/criteo.py`: the streams joined again are what loops find, and what differs is told."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
+import criteo_layout
 import criteo_oracle
-from tailrace.demo import criteo_layout, criteo_query, criteo_sample
-from tailrace.demo.criteo_agreement import UNEXPLAINED, Agreement, compare
+import criteo_query
+import criteo_sample
+from criteo_agreement import UNEXPLAINED, Agreement, compare
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from tailrace.demo.criteo_layout import Told
-    from tailrace.demo.criteo_query import Joined
+    from criteo_layout import Told
+    from criteo_query import Joined
 
     RunPython = Callable[..., subprocess.CompletedProcess[str]]
+
+COMMAND = str(Path(__file__).parents[2] / "benchmarks/criteo.py")
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +160,7 @@ def test_lines_of_a_real_file_that_no_stream_can_give_are_explained(reason: str)
 @pytest.mark.long
 def test_the_command(run_python: RunPython, sample: Path, told: Told, right: Joined) -> None:
     file = str(sample / "sample.tsv.gz")
-    done = run_python("-m", "tailrace", "demo", "--criteo", file, "--slices", "2")
+    done = run_python(COMMAND, file, "--slices", "2")
     assert done.returncode == 0, done.stdout + done.stderr
     counts = f"{len(told):,} impressions, {len(right.clicks):,} clicks, {told.conversions:,} conversions"
     assert re.search(rf"^the file +{counts}$", done.stdout, re.MULTILINE)
@@ -170,7 +174,7 @@ def test_the_command(run_python: RunPython, sample: Path, told: Told, right: Joi
 def test_without_a_file_a_sample_is_made_and_the_guide_shows_it(
     run_python: RunPython, repository: Path
 ) -> None:
-    done = run_python("-m", "tailrace", "demo", "--criteo", "--slices", "2")
+    done = run_python(COMMAND, "--slices", "2")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("Making a sample in the layout of the Criteo attribution data set ...\n")
     guide = (repository / "docs/guides/training-examples.md").read_text()
@@ -183,14 +187,7 @@ def test_without_a_file_a_sample_is_made_and_the_guide_shows_it(
 
 def test_a_file_of_another_layout_is_told_in_a_line(run_python: RunPython, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("timestamp\tuid\n1\t2\n")
-    done = run_python("-m", "tailrace", "demo", "--criteo", str(tmp_path / "file"))
+    done = run_python(COMMAND, str(tmp_path / "file"))
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
-    assert done.stderr.startswith("tailrace: [TAILRACE_DEMO_FILE_INVALID] ")
+    assert done.stderr.startswith("criteo.py: ")
     assert "it has no column `campaign`, `conversion`" in done.stderr
-
-
-@pytest.mark.parametrize("option", [("--compare",), ("--no-kill",), ("--rows", "5"), ("--out", "x")])
-def test_options_of_the_other_demo_are_refused(option: tuple[str, ...], run_python: RunPython) -> None:
-    done = run_python("-m", "tailrace", "demo", "--criteo", *option)
-    assert done.returncode == 2
-    assert f"{option[0]} isn't for --criteo" in done.stderr

@@ -14,20 +14,20 @@ from tailrace.errors import TailraceError
 if TYPE_CHECKING:
     import argparse
 
-_ROWS = 200_000
-_OUT = Path("tailrace-demo")
-
 
 def fill(demo: argparse.ArgumentParser) -> None:
     """Adds the arguments of `tailrace demo`."""
-    demo.add_argument("--rows", type=positive, help=f"impressions to make (default: {_ROWS})")
+    demo.add_argument(
+        "--rows", type=positive, default=200_000, help="impressions to make (default: %(default)s)"
+    )
     demo.add_argument(
         "--slices", type=positive, default=10, help="micro-batches of data (default: %(default)s)"
     )
     demo.add_argument(
         "--out",
         type=Path,
-        help=f"directory of chart and page (default: {_OUT})",
+        default=Path("tailrace-demo"),
+        help="directory of chart and page (default: %(default)s)",
     )
     demo.add_argument(
         "--driver-memory", type=heap, default="2g", help="heap of Spark's JVM (default: %(default)s)"
@@ -38,16 +38,7 @@ def fill(demo: argparse.ArgumentParser) -> None:
     demo.add_argument(
         "--compare", action="store_true", help="run Spark's own join over the same data as well"
     )
-    demo.add_argument(
-        "--criteo",
-        nargs="?",
-        type=Path,
-        const=Path(),
-        metavar="FILE",
-        help="split a file in the layout of the Criteo attribution data set into streams, join them again, "
-        "and compare with its columns; without FILE, a small made sample",
-    )
-    demo.set_defaults(run=_demo, refuse=demo.error)
+    demo.set_defaults(run=_demo)
 
 
 def fill_watermark(watermark: argparse.ArgumentParser) -> None:
@@ -70,7 +61,6 @@ def _terminated(number: int, _: object) -> NoReturn:
 
 def _demo(parsed: argparse.Namespace) -> int:
     try:
-        from tailrace.demo.criteo import run_criteo
         from tailrace.demo.run import run_demo
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
@@ -84,26 +74,15 @@ def _demo(parsed: argparse.Namespace) -> int:
 
     # So that what was started ends, and what was written is deleted.
     signal.signal(signal.SIGTERM, _terminated)
-    if parsed.criteo is not None:
-        _refuse_others(parsed)
-        file = None if parsed.criteo == Path() else parsed.criteo
-        return 0 if run_criteo(file, parsed.slices, parsed.driver_memory) else 1
     is_right = run_demo(
-        parsed.rows or _ROWS,
+        parsed.rows,
         parsed.slices,
-        parsed.out or _OUT,
+        parsed.out,
         parsed.driver_memory,
         kill=not parsed.no_kill,
         compare=parsed.compare,
     )
     return 0 if is_right else 1
-
-
-def _refuse_others(parsed: argparse.Namespace) -> None:
-    """Refuses the options that `--criteo` would take no notice of."""
-    for option in ("rows", "out", "no_kill", "compare"):
-        if getattr(parsed, option):
-            parsed.refuse(f"--{option.replace('_', '-')} isn't for --criteo")
 
 
 def _demo_watermark(parsed: argparse.Namespace) -> int:

@@ -60,6 +60,12 @@ def _seconds(duration: object) -> int:
     return 0 if duration is None else int(str(duration).partition(" ")[0])
 
 
+def _is_taken(entry: Entry, number: int) -> bool:
+    """Whether a label of the entry takes a right row with this `r_n`: `where="r_n % 2 = 1"`."""
+    wheres = [call.options.get("where") for call in entry.calls if call.operator == "Examples.label"]
+    return not wheres or any(where is None or number % 2 == int(where[-1]) for where in wheres)
+
+
 def _emit(entry: Entry) -> object:
     return next((call.options["emit"] for call in entry.calls if "emit" in call.options), None)
 
@@ -75,7 +81,7 @@ class Waits:
         rows = baselines.rows
         first = baselines.of(entry).first_rows
         lefts = [row for i in FIRST for row in rows.batches[i]["left"]]
-        rights = [row for i in FIRST for row in rows.batches[i]["right"]]
+        rights = [row for i in FIRST for row in rows.batches[i]["right"] if _is_taken(entry, row[3])]
         one_to_one = entry.of("sync_join") is not None or any(
             c.options.get("exactly_one") for c in entry.calls
         )

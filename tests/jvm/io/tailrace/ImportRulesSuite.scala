@@ -227,13 +227,10 @@ final class ImportRulesSuite extends AnyFunSuite {
       "replay/MarkFile",
       "replay/MarkTable",
       "replay/RecordMetadata",
-      "sync/CarriedRuns",
       "sync/RightIndex",
       "sync/SyncOptions",
-      "sync/SyncTimes",
       "state/RunPage",
       "state/StoreKind",
-      "sync/SidePartitions",
       "sync/PartitionProgress",
       "sync/SyncPartitions"
     )

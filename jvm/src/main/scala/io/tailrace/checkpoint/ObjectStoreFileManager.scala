@@ -1,12 +1,13 @@
 package io.tailrace.checkpoint
 
-import java.io.{FileNotFoundException, IOException, OutputStream}
+import java.io.{ByteArrayOutputStream, EOFException, FileNotFoundException, IOException, OutputStream}
 import java.net.URI
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util.UUID
 import java.util.concurrent.ConcurrentHashMap
 
 import scala.annotation.nowarn
+import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
@@ -212,4 +213,144 @@ object ObjectStoreFileManager {
   /** True if a file system shows a file only when its stream has been closed, and can drop one that has not. */
   def serves(path: Path, conf: Configuration): Boolean =
     path.getFileSystem(conf).hasPathCapability(path, CommonPathCapabilities.ABORTABLE_STREAM)
+}
+
+/** Keeps what is written to a file, unless it becomes more than `most` bytes. */
+private[checkpoint] final class CopiedOutput(out: OutputStream, most: Long = RecentEntries.MostBytes)
+    extends OutputStream {
+  private var copy = Option(new ByteArrayOutputStream)
+
+  /** None if it was too much. */
+  def content: Option[Array[Byte]] = copy.map(_.toByteArray)
+
+  override def write(byte: Int): Unit = {
+    out.write(byte)
+    room(1).foreach(_.write(byte))
+  }
+
+  override def write(source: Array[Byte], offset: Int, length: Int): Unit = {
+    out.write(source, offset, length)
+    room(length).foreach(_.write(source, offset, length))
+  }
+
+  private def room(length: Int): Option[ByteArrayOutputStream] = {
+    copy = copy.filter(_.size.toLong + length <= most)
+    copy
+  }
+
+  override def flush(): Unit = out.flush()
+  override def close(): Unit = out.close()
+}
+
+/** Bytes in memory that are read as a file's. */
+private[checkpoint] object BytesInput {
+  def open(content: Array[Byte]): FSDataInputStream = new FSDataInputStream(new BytesInput(content))
+}
+
+private final class BytesInput(content: Array[Byte]) extends FSInputStream {
+  private var at = 0
+
+  override def seek(position: Long): Unit = {
+    if (position < 0 || position > content.length)
+      throw new EOFException(s"$position of ${content.length} bytes")
+    at = position.toInt
+  }
+
+  override def getPos: Long = at.toLong
+  override def seekToNewSource(target: Long): Boolean = false
+  override def available: Int = content.length - at
+
+  override def read(): Int =
+    if (available == 0) -1
+    else {
+      at += 1
+      content(at - 1) & 0xff
+    }
+
+  override def read(into: Array[Byte], offset: Int, length: Int): Int =
+    if (length == 0) 0
+    else if (available == 0) -1
+    else {
+      val n = Math.min(length, available)
+      System.arraycopy(content, at, into, offset, n)
+      at += n
+      n
+    }
+}
+
+/** The newest entries of Spark's logs that one file manager has written. Spark asks for each entry before it
+  * writes it, and reads an entry of a file source three times: for its micro-batch, for the next compaction of
+  * the log, and for each of these it asks again. Entries are written once and never changed, so what was
+  * written here needs no request.
+  *
+  * {{{
+  *   written(sources/0/7)
+  *   mayExist(sources/0/8)   false: the writer of 7 writes 8. If another query has written it, the create fails
+  *   find(sources/0/7)       its bytes
+  *   mayExist(sources/0/5)   true: ask the store
+  * }}}
+  */
+private[checkpoint] final class RecentEntries {
+  import RecentEntries._
+
+  private val contents = mutable.LinkedHashMap.empty[Path, Array[Byte]]
+  private val newest = mutable.Map.empty[Path, Long]
+  private var bytes = 0L
+
+  /** @param content none if it is too much to keep */
+  def written(entry: Path, content: Option[Array[Byte]]): Unit = synchronized {
+    val log = entry.getParent
+    number(entry).filter(n => newest.get(log).forall(_ < n)).foreach(newest.put(log, _))
+    drop(entry)
+    content.foreach { all =>
+      contents.put(entry, all)
+      bytes += all.length + Overhead
+    }
+    while (bytes > MostBytes) drop(contents.head._1)
+  }
+
+  /** @param path of an entry, or of a log with all its entries */
+  def forget(path: Path): Unit = synchronized {
+    // An old one may go, as in a purge; the newest stays what it is.
+    if (number(path).exists(n => newest.get(path.getParent).exists(_ <= n))) newest.remove(path.getParent)
+    newest.remove(path)
+    contents.keys.filter(entry => entry == path || entry.getParent == path).toSeq.foreach(drop)
+  }
+
+  /** An entry's bytes, if it was written here and is still kept. */
+  def find(entry: Path): Option[Array[Byte]] = synchronized(contents.get(entry))
+
+  /** Whether only the store knows if an entry is there. The one behind the newest of its log isn't. */
+  def mayExist(entry: Path): Boolean = synchronized {
+    val next = newest.get(entry.getParent).map(_ + 1)
+    next.isEmpty || number(entry) != next
+  }
+
+  private def drop(entry: Path): Unit = contents.remove(entry).foreach(bytes -= _.length + Overhead)
+}
+
+private[checkpoint] object RecentEntries {
+
+  /** Of all entries together. An entry of a file source has some 200 bytes a file. */
+  val MostBytes: Long = 4L << 20
+
+  // Of an entry's name and place in memory.
+  private val Overhead = 1024L
+
+  private val Logs = Set("offsets", "commits", "_spark_metadata")
+  private val Entry = """(\d+)(?:\.compact)?""".r
+
+  /** True if a path is one like `offsets/7`, `commits/7`, `sources/0/7`, `sources/0/9.compact`, or of the log of
+    * a file sink.
+    */
+  def isEntry(path: Path): Boolean = {
+    val log = path.getParent
+    number(path).isDefined && log != null && !log.isRoot &&
+    (Logs(log.getName) || log.getParent.getName == "sources")
+  }
+
+  private def number(path: Path): Option[Long] = path.getName match {
+    case Entry(digits) => digits.toLongOption
+    case _ => None
+  }
 }

@@ -1,18 +1,27 @@
 package io.tailrace.exchange
 
-import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.DataFrame
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util.Arrays
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
+import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.functions.col
-import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
-import org.apache.spark.sql.types.{StructType, TimestampType}
+import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, JoinedRow, UnsafeProjection}
+import org.apache.spark.sql.catalyst.util.quoteIdentifier
+import org.apache.spark.sql.functions.{col, unix_micros}
+import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession, SparkState}
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.{Column, DataFrame}
 import org.apache.spark.util.SerializableConfiguration
 
-import io.tailrace.checkpoint.DurableFiles
-import io.tailrace.common.{LiteralPath, TailraceConf}
-import io.tailrace.inspect.StateColumns
+import io.tailrace.checkpoint.{DurableFiles, SparkCheckpoint}
+import io.tailrace.common.WatermarkRules.{behind, ofMillis, saturatingAdd}
+import io.tailrace.common.{LiteralPath, OnFailure, TailraceConf}
+import io.tailrace.inspect.{StateColumns, StateDecoder}
 import io.tailrace.join.JoinCheckpoint
-import io.tailrace.rewrite.{RewriteErrors, StoppedQuery, StoredState}
+import io.tailrace.rewrite.{JoinState, MatchesOfLefts, RewriteErrors, StoppedQuery, StoredState}
+import io.tailrace.state._
 
 /** Writes the rows that wait in a checkpoint's joins as Parquet, with the columns of the user's streams. The query must
   * not run. Nothing of the checkpoint is changed.
@@ -178,5 +187,176 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
         .flatMap(partition => rows(partition))
       SparkPlans.frameOf(session, all, schema)
     }
+  }
+}
+
+/** The directory of an export, which one command alone fills: two at once would both write all rows.
+  *
+  * {{{
+  *   _tailrace_export.begun   written first, by a write that nobody can do twice
+  *   operator-0/...
+  *   _tailrace_export.json    the export is complete
+  *                            and the first file is deleted
+  * }}}
+  */
+private[exchange] final class ExportDirectory(path: Path, conf: Configuration) {
+  private val files = DurableFiles.in(path, conf)
+  private val begun = new Path(path, "_tailrace_export.begun")
+  private def name = path.toString
+
+  def checkFree(): Unit = SparkCheckpoint.readable(name) {
+    if (files.list(path).nonEmpty) throw RewriteErrors.destinationExists(name)
+  }
+
+  /** Runs what writes the files. If it fails, nothing of them is left. */
+  def fill[T](write: => T): T = SparkCheckpoint.naming {
+    checkFree()
+    val isNew = !files.exists(path)
+    def orNothing[A](body: => A): A = OnFailure {
+      if (isNew) files.delete(path) else files.list(path).foreach(of => files.delete(of.getPath))
+    }(body)
+    val isOwn = orNothing {
+      try {
+        files.create(begun)(_.write("not complete as long as this file is there alone\n".getBytes(UTF_8)))
+        true
+      } catch { case _: FileAlreadyExistsException => false }
+    }
+    if (!isOwn) throw RewriteErrors.destinationExists(name)
+    orNothing {
+      val written = write
+      files.delete(begun)
+      written
+    }
+  }(RewriteErrors.failed(name, _))
+}
+
+/** The matches that eager matching has found for left rows that wait, in a task: with the left row, and the right row as
+  * it came, of which the state may have nothing else any more.
+  */
+private[exchange] final class MatchedRows(
+    join: JoinState,
+    columns: StateColumns,
+    partition: Int,
+    conf: Configuration
+) {
+  private val opened = new PartitionState(join, partition, conf)
+  import opened.state
+
+  private lazy val rights: Array[Long] = {
+    val found = Array.newBuilder[Long]
+    opened.sections(StoreKind.RightKeySorted).foreach(_.foreachRow(found += _.seq))
+    val all = found.result()
+    Arrays.sort(all)
+    all
+  }
+
+  def iterator: Iterator[InternalRow] = {
+    val number = partition
+    val matches = new MatchesOfLefts(state)
+    TaskContext.get().addTaskCompletionListener[Unit](_ => matches.close())
+    val decoder = new StateDecoder(columns)
+    val right = UnsafeProjection.create((columns.key ++ columns.right).map(_.dataType).toArray[DataType])
+    new Iterator[InternalRow] {
+      override def hasNext: Boolean = !matches.isEmpty
+      override def next(): InternalRow = {
+        val (of, joined, whole) = (matches.sections.head, matches.joined, matches.left)
+        val seq = MatchKey.rightSeq(joined.base, joined.at)
+        val value = decoder.right(of, joined)
+        val row = new GenericInternalRow(
+          Array[Any](
+            number,
+            seq,
+            Arrays.binarySearch(rights, seq) >= 0,
+            decoder.left(of, whole).copy(),
+            right(new JoinedRow(decoder.key(of, whole), value))
+          )
+        )
+        matches.drop()
+        row.copy()
+      }
+    }
+  }
+}
+
+private[exchange] object MatchedRows {
+
+  /** @param right its columns, those of the key first */
+  def schema(left: StructType, right: StructType): StructType = new StructType()
+    .add("partition", IntegerType, nullable = false)
+    .add("right_seq", LongType, nullable = false)
+    .add("right_in_state", BooleanType, nullable = false)
+    .add("left", left)
+    .add("right", right)
+}
+
+/** Pairs in one window that eager matching hasn't made, because the right row came when the window of the left one had
+  * closed, though that still waited for the next release step. The state says of no right row when it came; to match the
+  * rows anew, as an import does, would make these pairs.
+  */
+private[exchange] object MissedMatches {
+
+  /** @param left        the left rows that wait; `right` and `matches` are the other tables of the export
+    * @param watermarkMs of the next batch
+    */
+  def count(
+      left: DataFrame,
+      right: DataFrame,
+      matches: DataFrame,
+      columns: StateColumns,
+      settings: Map[String, String],
+      watermarkMs: Long
+  ): Long = {
+    def duration(name: String) = JoinCheckpoint.duration(settings, name).get
+    def at(side: String, name: String): Column = col(s"$side.${quoteIdentifier(name)}")
+    def micros(side: String, time: String): Column = unix_micros(at(side, settings(time)))
+    val (before, after) = (duration(JoinCheckpoint.Before), duration(JoinCheckpoint.After))
+    // Those of later left rows can't be missing.
+    val closed = behind(ofMillis(Some(watermarkMs)), after)
+    val lefts = left.as("l").where(micros("l", JoinCheckpoint.LeftTime) <= closed)
+    val gone = matches.where("NOT right_in_state").dropDuplicates("partition", "right_seq").select("right.*")
+    val rights = right.unionByName(gone).as("r")
+    val distance = micros("r", JoinCheckpoint.RightTime) - micros("l", JoinCheckpoint.LeftTime)
+    val isMatch = columns.key
+      .map(_.name)
+      .zip(columns.rightKeys)
+      .map { case (leftName, rightName) => at("l", leftName) === at("r", rightName) }
+      .reduce(_ && _) && distance >= saturatingAdd(0L, -before) && distance <= after
+    val made =
+      matches.where(unix_micros(col(s"left.${quoteIdentifier(settings(JoinCheckpoint.LeftTime))}")) <= closed)
+    lefts.join(rights, isMatch).count() - made.count()
+  }
+}
+
+/** What the partitions of a join's state say beside its rows. */
+private[exchange] final class StateFacts(manifests: Seq[Manifest]) {
+
+  /** Results of left rows up to this time were emitted in all partitions. */
+  def expiredThrough: Long = manifests.map(_.expiredThrough).min
+  def operatorTime: Long = manifests.map(_.rightExpiredThrough).min
+
+  /** After the latest of them, all have what it takes. */
+  def amendsAfter: Option[Long] =
+    Option.when(manifests.forall(_.amendsAfter.nonEmpty))(manifests.flatMap(_.amendsAfter).max)
+
+  /** True if rows were late that left rows in the state don't get. */
+  def hasLateRows: Boolean = manifests.exists(_.lateRows.nonEmpty)
+
+  /** True if left rows that were emitted may be amended. */
+  def hasEmitted: Boolean = manifests.exists { manifest =>
+    val after = manifest.amendsAfter.getOrElse(Long.MinValue)
+    manifest.runs.exists(_.sections.exists(of => of.kind == StoreKind.LeftOut && of.maxTime > after))
+  }
+}
+
+private[exchange] object StateFacts {
+  private val Threads = 32
+
+  def read(join: JoinState, conf: Configuration): StateFacts = {
+    val manifests = new Array[Manifest](join.before.layout.partitions)
+    SparkState.sideBySide("tailrace-export", Threads, manifests.indices) { partition =>
+      val files = join.files(join.before, partition, conf)
+      manifests(partition) = files.readManifest(join.version, join.before.id(partition))
+    }
+    new StateFacts(manifests.toSeq)
   }
 }

@@ -4,13 +4,17 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Cast}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
+import org.apache.spark.sql.functions.{col, lit, unix_micros}
 import org.apache.spark.sql.tailrace.SparkPlans.nullable
-import org.apache.spark.sql.tailrace.SparkSession
-import org.apache.spark.sql.types.DataType
+import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
+import org.apache.spark.sql.types.{DataType, StructType, TimestampType}
 import org.apache.spark.sql.{Column, DataFrame}
 import org.json4s.jackson.JsonMethods.parseOpt
 
-import io.tailrace.join.{ImportableJoin, JoinCheckpoint, JoinNode}
+import io.tailrace.common.WatermarkRules.{behind, ofMillis}
+import io.tailrace.common.{LiteralPath, TailraceConf}
+import io.tailrace.inspect.StateColumns
+import io.tailrace.join.{ColumnTexts, ImportableJoin, JoinCheckpoint, JoinNode, KeptColumns, LabelSettings}
 import io.tailrace.plan.TailraceNode
 
 /** What an import has made.
@@ -130,4 +134,214 @@ private object Import {
     case join: Join => join.left.isStreaming && join.right.isStreaming
     case _ => false
   })
+}
+
+/** Makes a checkpoint of an export, whose rows may have been edited, for the query that it is of. */
+private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: String, directory: String) {
+  private val root = LiteralPath.of(directory)
+  private val conf = session.sessionState.newHadoopConf()
+  private val report = ExportFile.read(root, conf)
+  private val others = report.others ++
+    report.operators
+      .filter(_.name != JoinCheckpoint.LabelJoin)
+      .map(join => s"operator ${join.operator} (${join.name})")
+  if (others.nonEmpty || report.operators.size != 1) throw ExchangeErrors.unsupported(others)
+  private val exported = report.operators.head
+  import exported.settings
+  if (settings.contains("hot")) throw ExchangeErrors.unsupported(Seq("hot keys"))
+  // Their offsets have the names before them, in an order of their own.
+  if (report.offsets.exists(of => of != "-" && parseOpt(of).isEmpty))
+    throw ExchangeErrors.unsupported(Seq("sources with names"))
+  new ExportedFiles(root, conf).check(report)
+
+  private def named(setting: String): StructType = ColumnTexts.read(settings(setting)).get
+  private def rows: ExportedRows = new ExportedRows(session, root, report)
+
+  /** @param join of streams of the left and the right rows: of options, by the names of Python's arguments */
+  def run(
+      dryRun: Boolean,
+      join: (DataFrame, DataFrame, Seq[(String, String)], ExportedJoin) => DataFrame
+  ): ImportReport = {
+    // Impressions that a user adds would lack their row among the events, which the query's operator makes.
+    val attributed = settings.toSeq.sorted.collect {
+      case (name, text)
+          if name.startsWith(JoinCheckpoint.OfExamples) && LabelSettings.parts(text)._2.nonEmpty =>
+        s"label '${name.stripPrefix(JoinCheckpoint.OfExamples)}' with an attribution"
+    }
+    if (attributed.nonEmpty) throw ExchangeErrors.queryNeeded(directory, attributed)
+    val columns = StateColumns.of(JoinCheckpoint(0, settings), directory)
+    val on = named(JoinCheckpoint.LeftKeys).map(_.name).zip(named(JoinCheckpoint.RightKeys).map(_.name))
+    val bootstrap = new Bootstrap(
+      session,
+      checkpoint,
+      Map(
+        "spark.sql.shuffle.partitions" -> report.partitions.toString,
+        "spark.sql.streaming.stateStore.checkpointFormatVersion" -> report.format.toString
+      ) ++ settings
+        .get(TailraceConf.JoinStrategy.key)
+        .filter(_ => settings(JoinCheckpoint.How) == "left")
+        .map {
+          TailraceConf.JoinStrategy.key -> _
+        }
+    )
+    val beginning = Beginning(
+      report.batch,
+      report.offsets,
+      report.watermarkMs,
+      report.lateWatermarkMs,
+      Some(report.entry),
+      Some(SourceLogs.in(root)),
+      Some(settings)
+    )
+    bootstrap.check(beginning)
+    val all = rows.ofSameQuery(columns.left, named(JoinCheckpoint.RightColumns))
+    bootstrap.run(all, settings(JoinCheckpoint.LeftTime), beginning, dryRun) { (left, right) =>
+      SparkPlans.analyzed(join(left, right, on, exported))
+    }
+  }
+
+  /** The rows for a query that may have other settings, which begins where that of the export ended. */
+  def options(offsets: Seq[String], watermarkMs: Option[Long], batch: Option[Long]): ImportOptions =
+    ImportOptions(
+      rows.left,
+      rows.right,
+      if (offsets.isEmpty) report.offsets else offsets,
+      watermarkMs.getOrElse(report.watermarkMs),
+      batch.getOrElse(report.batch),
+      sources = Option.when(offsets.isEmpty)(SourceLogs.in(root)),
+      lateWatermarkMs = Some(watermarkMs.getOrElse(report.lateWatermarkMs)),
+      exported = Some(rows)
+    )
+}
+
+/** The tables of an export, and what its state says beside them. */
+final class ExportedRows private[exchange] (session: SparkSession, root: Path, report: ExportReport) {
+  private val exported = report.operators.head
+  private val directory = root.toString
+  import exported.{settings, state}
+
+  state.filter(_.missed > 0).foreach { of =>
+    throw ExchangeErrors.unfit(
+      directory,
+      s"${of.missed} late right rows weren't matched with left rows of their window, and an import would match them"
+    )
+  }
+
+  private def files(table: String): DataFrame =
+    ReadRows.files(session, new Path(root, s"${exported.directory}/$table"))
+
+  private def read(table: String, schema: StructType): DataFrame = {
+    val found = files(table)
+    // Parquet files say of no part that it is never null.
+    val missing = schema.filterNot(column =>
+      found.schema.exists(f => f.name == column.name && nullable(f.dataType) == nullable(column.dataType))
+    )
+    if (missing.nonEmpty)
+      throw ExchangeErrors.columns(table, missing.map(column => s"${column.name} ${column.dataType.sql}"))
+    found.select(schema.map(column => found.col(quoteIdentifier(column.name))): _*)
+  }
+
+  private[exchange] def left: DataFrame = files("left")
+
+  private[exchange] def right: DataFrame =
+    rightOf(ColumnTexts.read(settings(JoinCheckpoint.RightColumns)).get)
+
+  /** Right rows, and those of which eager matching has kept the matches alone: it finds them again. */
+  private def rightOf(schema: StructType): DataFrame = {
+    val waiting = read("right", schema)
+    if (!exported.rows.contains("matches")) waiting
+    else {
+      val gone = files("matches").where("NOT right_in_state").dropDuplicates("partition", "right_seq")
+      waiting.unionByName(
+        gone.select(schema.map(column => col("right").getField(column.name).as(column.name)): _*)
+      )
+    }
+  }
+
+  /** The rows for the query that was exported. */
+  private[exchange] def ofSameQuery(leftColumns: StructType, rightColumns: StructType): ImportedRows =
+    carried(read("left", leftColumns), rightColumns, amends = state.exists(_.amendsAfter.nonEmpty))
+
+  private def carried(left: DataFrame, rightColumns: StructType, amends: Boolean): ImportedRows = {
+    if (state.isEmpty && settings.contains(JoinCheckpoint.Horizons))
+      throw ExchangeErrors.unfit(
+        directory,
+        "it is of an earlier release, which doesn't say what versions were emitted"
+      )
+    val column = state.flatMap(_.behind)
+    val right = rightOf(column.fold(rightColumns)(rightColumns.add(_, TimestampType)))
+    val isDecided = settings.contains(JoinCheckpoint.Release)
+    ImportedRows(
+      if (settings.contains(JoinCheckpoint.ExactlyOne)) openLefts(left) else left,
+      right,
+      Option.when(amends && exported.rows.contains("emitted"))(files("emitted")),
+      column,
+      state.map { of =>
+        // Where groups are decided, right rows up to there have left, and none of them is in the tables.
+        CarriedState(
+          of.expiredThrough,
+          Option.when(!isDecided)(of.operatorTime),
+          of.amendsAfter.filter(_ => amends)
+        )
+      }
+    )
+  }
+
+  /** Rows whose window has closed may still be in the state, and get no partner. */
+  private def openLefts(left: DataFrame): DataFrame = {
+    val after = JoinCheckpoint.duration(settings, JoinCheckpoint.After).get
+    val closed = behind(ofMillis(Some(report.lateWatermarkMs)), after)
+    left.where(unix_micros(col(quoteIdentifier(settings(JoinCheckpoint.LeftTime)))) > lit(closed))
+  }
+
+  /** The rows for a query that may have other settings. */
+  private[exchange] def of(join: ImportableJoin, options: ImportOptions): ImportedRows = {
+    val now = JoinCheckpoint.withKeysAsIn(settings, join.columns, join.boundSettings)
+    def changed(names: Seq[String]) = names.filter(name => settings.get(name) != now.get(name))
+    val others = changed(ExportedRows.Meaning)
+    val rightColumns = ColumnTexts.read(settings(JoinCheckpoint.RightColumns)).get
+    if (others.isEmpty) {
+      if (state.isEmpty && join.amends)
+        throw ExchangeErrors.unfit(
+          directory,
+          "it is of an earlier release, which doesn't say which rows may be amended"
+        )
+      val missing = join.keptColumns.toSeq.flatMap(KeptColumns.missing(settings, _)).sorted
+      if (missing.nonEmpty && exported.rows.get("emitted").exists(_ > 0))
+        throw ExchangeErrors.unfit(
+          directory,
+          s"left rows that were emitted may be amended, and it has no ${missing.mkString(", ")} of them"
+        )
+      carried(options.left, rightColumns, join.amends)
+    } else {
+      val isOther = s"the query has another ${others.mkString(", ")}"
+      if (settings.contains(JoinCheckpoint.Horizons) && now.contains(JoinCheckpoint.Horizons))
+        throw ExchangeErrors.unfit(directory, s"versions of its left rows were emitted, and $isOther")
+      if (join.amends && exported.rows.get("emitted").exists(_ > 0))
+        throw ExchangeErrors.unfit(directory, s"left rows that were emitted may be amended, and $isOther")
+      if (others == Seq(TailraceConf.JoinStrategy.key) && state.exists(_.behind.nonEmpty))
+        throw ExchangeErrors.unfit(directory, s"some of its right rows came late, and $isOther")
+      ImportedRows(options.left, options.right)
+    }
+  }
+}
+
+private[exchange] object ExportedRows {
+
+  /** Settings that decide what rows in the state mean. With others, rows are taken as those of tables. */
+  private val Meaning: Seq[String] = {
+    import JoinCheckpoint._
+    Seq(
+      LeftKeys,
+      RightKeys,
+      LeftTime,
+      RightTime,
+      How,
+      TailraceConf.JoinStrategy.key,
+      Before,
+      After,
+      Horizons
+    ) ++
+      Seq(ExactlyOne, Release)
+  }
 }

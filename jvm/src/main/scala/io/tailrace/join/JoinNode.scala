@@ -7,9 +7,10 @@ import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalP
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.tailrace.{QueryStart, SparkPlans}
 import org.apache.spark.sql.types.{BinaryType, MetadataBuilder, StringType, StructType}
 
+import io.tailrace.checkpoint.RepartitionTurn
 import io.tailrace.plan.{StreamJoin, WriteCheck}
 import io.tailrace.state.KeyEncoder
 
@@ -201,4 +202,20 @@ final case class JoinColumns(
 object JoinColumns {
   def payload(right: Seq[Attribute], rightKeys: Seq[Attribute]): Seq[Attribute] =
     right.filterNot(a => rightKeys.exists(_.exprId == a.exprId))
+}
+
+/** Refuses the setting with which Spark gives all stateful operators of a query one watermark. A join emits rows behind
+  * the watermark of its input, and tells Spark a watermark for them. Without it, an operator downstream of the join drops them.
+  */
+private[join] final case class OwnWatermark(operator: String) extends WriteCheck {
+  override def apply(start: QueryStart): Unit =
+    if (!start.hasWatermarkPerOperator) throw JoinErrors.watermarkShared(operator)
+}
+
+/** Does what a rescaling that has died behind its turn has left to do. A query looks before Spark reads its logs:
+  * behind that the number of partitions would be too late.
+  */
+private[tailrace] object TurnAtStart extends WriteCheck {
+  override def apply(start: QueryStart): Unit =
+    start.checkpoint.foreach(RepartitionTurn.finish(_, start.hadoopConf))
 }

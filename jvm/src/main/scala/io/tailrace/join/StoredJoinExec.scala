@@ -1,9 +1,15 @@
 package io.tailrace.join
 
+import java.io.{EOFException, IOException, UTFDataFormatException}
+import java.util.concurrent.TimeUnit.NANOSECONDS
+
 import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
+import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.internal.Logging
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
@@ -12,10 +18,12 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.streaming.{OutputMode, StateOperatorProgress}
 import org.apache.spark.sql.tailrace._
+import org.apache.spark.util.{CollectionAccumulator, SerializableConfiguration}
+import org.apache.spark.{SparkConf, TaskContext}
 
-import io.tailrace.common.TailraceConf
-import io.tailrace.driver.{HeldWork, RunState, SkippedBatch, TellsDriver}
-import io.tailrace.state.{OwnStoreConf, StateLayout}
+import io.tailrace.common.{Durations, Errors, TailraceConf}
+import io.tailrace.driver._
+import io.tailrace.state.{BufferedRows, OwnStoreConf, RowMemory, StateLayout, TailraceStateStore}
 
 /** The operator of any streaming join of ours in Spark's plan. [[StoredJoin]] says what one kind does.
   *
@@ -259,4 +267,176 @@ object StoredJoinExec {
       OneEventTimeExec.side(right, join.columns.rightTime),
       None
     )(join, output)
+}
+
+/** The join of one partition in one micro-batch: opens the store, runs the task, commits and reports.
+  *
+  * It is a function by inheritance. Spark would clean a lambda as a closure, and read the byte code of the
+  * operator around it with each batch.
+  *
+  * @param info        says where the state is
+  * @param bufferBytes see `spark.tailrace.state.batchBufferBytes`
+  */
+final class StoredJoinPartition(
+    columns: JoinColumns,
+    tasks: StoredJoinTasks,
+    info: StatefulOperatorStateInfo,
+    storeConf: StateStoreConf,
+    hadoopConf: Broadcast[SerializableConfiguration],
+    metrics: Map[String, SQLMetric],
+    checkpointIds: Option[CollectionAccumulator[StatefulOpStateStoreCheckpointInfo]],
+    bufferBytes: Long
+) extends ((Int, Iterator[InternalRow], Iterator[InternalRow]) => Iterator[InternalRow])
+    with Serializable {
+
+  override def apply(
+      partition: Int,
+      left: Iterator[InternalRow],
+      right: Iterator[InternalRow]
+  ): Iterator[InternalRow] = {
+    val context = TaskContext.get()
+    val store = open(partition)
+    // Listeners run in reverse order: the store is closed after the join that reads from it.
+    context.addTaskCompletionListener[Unit](_ => store.abort())
+    val memory = new RowMemory(SparkState.taskMemoryManager(context))
+    val join = tasks.task(StoredJoinContext(columns, store, memory, bufferBytes, metrics))
+    context.addTaskCompletionListener[Unit](_ => join.close())
+
+    new OutputRows(
+      join.output(left, right),
+      count => {
+        metrics("numOutputRows") += count
+        finish(join, store, memory)
+      }
+    )
+  }
+
+  private def open(partition: Int): TailraceStateStore = {
+    import BufferedRows.{KeySchema, ValueSchema}
+    SparkStores
+      .open(info, partition, KeySchema, ValueSchema, storeConf, hadoopConf.value.value)
+      .asInstanceOf[TailraceStateStore]
+  }
+
+  private def finish(join: StoredJoinTask, store: TailraceStateStore, memory: RowMemory): Unit = {
+    metrics("allRemovalsTimeMs") += NANOSECONDS.toMillis(join.expiryNanos) +
+      millis { metrics("numRemovedStateRows") += join.expire() }
+    // A synced join writes the rows that stay when it removes those that have left.
+    metrics("numUpdatedStateRows") += join.rowsKept
+    metrics("allUpdatesTimeMs") += NANOSECONDS.toMillis(join.updateNanos)
+    metrics("stateMemory") += memory.peakBytes
+    // Closes cursors and buffers before the commit, which may delete the files that they read.
+    join.close()
+    metrics("commitTimeMs") += millis(store.commit())
+    val now = store.metrics
+    metrics("numTotalStateRows") += now.numKeys
+    metrics(JoinMetrics.StateFileBytes) += now.memoryUsedBytes
+    metrics("numStateStoreInstances") += 1
+    tasks.report(store, metrics)
+    metrics(JoinMetrics.StateFiles) += store.files
+    metrics(JoinMetrics.LostVersions) += store.load.lostVersions
+    metrics(JoinMetrics.ReplacedCopies) += store.takeReplacedCopies()
+    metrics(JoinMetrics.LoadedBytes) += store.load.bytes
+    metrics(JoinMetrics.LoadTimeMs) += store.load.millis
+    metrics(JoinMetrics.LeftStoreBytes) += tasks.leftKinds.map(store.bytesOf).sum
+    metrics(JoinMetrics.RightStoreBytes) += store.bytesOf(tasks.rightKind)
+    tasks.joinedKinds.foreach(kind => metrics(JoinMetrics.JoinedStoreBytes) += store.bytesOf(kind))
+    checkpointIds.foreach(_.add(SparkStores.ids(store)))
+  }
+
+  private def millis(body: => Unit): Long = {
+    val started = System.nanoTime
+    body
+    NANOSECONDS.toMillis(System.nanoTime - started)
+  }
+}
+
+/** Settings of Spark with which partitions wander between executors. Each one that comes to another executor copies its state
+  * from the checkpoint there. The output stays right, so a query is warned of them, and not refused.
+  */
+private[join] object ClusterSettings {
+
+  /** @return for each of them its name, its value, what it does, and what to set */
+  def thatMovePartitions(conf: SparkConf): Seq[String] = {
+    def isOn(key: String) = conf.getBoolean(key, defaultValue = false)
+    val speculation = Option.when(isOn("spark.speculation")) {
+      "spark.speculation is true: a second copy of a slow task runs on another executor, and reads its partition's state " +
+        "there. Set it to false"
+    }
+    val allocation = Option.when(isOn("spark.dynamicAllocation.enabled")) {
+      "spark.dynamicAllocation.enabled is true: an executor that goes takes the local state of its partitions with it. Set " +
+        "it to false for a query that always runs"
+    }
+    val wait = "spark.locality.wait"
+    val locality = Option.when(conf.getTimeAsMs(s"$wait.process", conf.get(wait, "3s")) == 0) {
+      s"$wait is 0: a task runs wherever a core is free, and not where its partition's state is. Set it to 3s or more"
+    }
+    Seq(speculation, allocation, locality).flatten
+  }
+}
+
+/** Spark's schema file of an operator's state. Spark reads it, and its errors don't name the file. */
+private[join] object SchemaFile {
+
+  /** Spark's check of the schema of a store: the same for all joins, since Spark sees rows as bytes. */
+  def validate(
+      state: StatefulOperatorStateInfo,
+      conf: Configuration,
+      session: SparkSession
+  ): StateSchemaValidationResult = naming(state) {
+    SparkStores.checkSchema(state, conf, session, BufferedRows.KeySchema, BufferedRows.ValueSchema)
+  }
+
+  /** Runs Spark's check. The schema is the same for all of one state format: a file that differs is damaged,
+    * or of another operator.
+    */
+  private def naming[T](state: StatefulOperatorStateInfo)(check: => T): T =
+    try check
+    catch {
+      case e @ (_: EOFException | _: UTFDataFormatException) => throw corrupt(state, "it ends too early", e)
+      case e: IOException => throw Errors.stateFileUnavailable(file(state), "read or written", e)
+      case NonFatal(e) => throw corrupt(state, "it isn't the schema of this operator's state", e)
+    }
+
+  private def corrupt(state: StatefulOperatorStateInfo, reason: String, cause: Throwable): Throwable =
+    Errors.stateFileCorrupt(file(state), reason, cause)
+
+  private def file(state: StatefulOperatorStateInfo): String = SparkStores.schemaFile(state).toString
+}
+
+/** Warns, once until a row is emitted, of a join that has had input for a while and has given nothing, if it is
+  * known why. The text is that of `tailrace why`.
+  */
+private[join] object NoOutputWarning extends Logging {
+  private val joins = new RunState[NoOutput]
+
+  /** A batch of a join has ended, in the thread of its query.
+    *
+    * @param rows  that it has read, and that it has given
+    * @param waits what its rows wait for
+    */
+  def after(exec: StoredJoinExec, rows: (Long, Long))(waits: => JoinFacts): Unit = {
+    val session: SparkSession = exec.session
+    val (in, out) = rows
+    val noted = joins.of(session, exec.workName) {
+      new NoOutput(TailraceConf.NoOutputAfter.read(exec.setting))
+    }
+    noted.after(exec.getStateInfo.storeVersion, DriverClock.ms, in > 0, out > 0).foreach { forMs =>
+      val facts = waits
+      if (facts.isReason) {
+        noted.told()
+        val watermark = facts match {
+          case _: LabelFacts =>
+            WatermarkText.of(
+              QueryWatermark.facts(session, exec.eventTimeWatermarkForEviction.getOrElse(0L))
+            )
+          case _: SyncFacts => Nil
+        }
+        logWarning(
+          s"TAILRACE_NO_OUTPUT: ${exec.workName} has had input for ${Durations.text(forMs * 1000)}, and nothing has " +
+            s"come out. ${(watermark ++ WaitText.of(facts)).mkString(" ")}"
+        )
+      }
+    }
+  }
 }

@@ -3,8 +3,8 @@ package io.tailrace.label
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types.{ArrayType, BooleanType, StructField, StructType}
 
-import io.tailrace.join.{JoinColumns, SettingWords}
-import io.tailrace.state.RowMemory
+import io.tailrace.join.{JoinColumns, LeftRowWriter, SettingWords}
+import io.tailrace.state.{RowLayout, RowMemory}
 
 /** What comes out of the matches of a left row: the columns behind its own ones.
   *
@@ -121,4 +121,85 @@ private[tailrace] final case class Matches(
 private[label] object Matches {
   def of(merge: SortedMerge, twin: Int): Matches =
     Matches(merge.candidates, merge.candidates.first, merge.candidates.count, merge.matched, twin)
+}
+
+/** Writes the group, then whether the cap has cut it if there is one. Elements are copied once, as their bytes in the
+  * state.
+  */
+private[label] final class OneGroupWriter(
+    form: OneGroup,
+    columns: JoinColumns,
+    settings: JoinSettings,
+    memory: RowMemory
+) extends GroupWriter(columns, settings, memory) {
+  private val capped = form.maxMatches.nonEmpty
+  private var rows: Candidates = _
+  private var start = 0
+  private var size = 0
+  private var leftOut = 0
+
+  override def lastSize: Int = size
+  override def lastLeftOut: Int = leftOut
+
+  override protected def find(left: UnsafeRow, leftTime: Long, matches: Matches): Long = {
+    rows = matches.rows
+    val chosen = form.chosen(leftTime, matches)
+    start = chosen._1
+    size = chosen._2
+    leftOut = form.leftOut(matches)
+    var bytes = 0L
+    var i = 0
+    while (i < size) {
+      bytes += rows.valueLength(start + i)
+      i += 1
+    }
+    LeftRowWriter.arrayBytes(size) + bytes
+  }
+
+  override protected def writeFound(at: Int): Unit = {
+    beginArray(at, size)
+    var i = 0
+    while (i < size) {
+      val position = start + i
+      addElement(i, rows.base(position), rows.valueOffset(position), rows.valueLength(position))
+      i += 1
+    }
+    endArray(0)
+    if (capped) putFlag(1, leftOut > 0)
+  }
+}
+
+/** Compares what comes out of a left row with its version before. */
+private[tailrace] trait GroupChange {
+
+  /** True if the columns have other values now. */
+  def isChanged: Boolean
+
+  /** True if a column that was empty has a match now. */
+  def hasGained: Boolean
+
+  def compare(left: UnsafeRow, leftTime: Long, now: Matches, before: Matches): Unit
+}
+
+private[label] final class OneGroupChange(form: OneGroup) extends GroupChange {
+  private var changed = false
+  private var gained = false
+
+  override def isChanged: Boolean = changed
+  override def hasGained: Boolean = gained
+
+  override def compare(left: UnsafeRow, leftTime: Long, now: Matches, before: Matches): Unit = {
+    val (nowStart, nowSize) = form.chosen(leftTime, now)
+    val (start, size) = form.chosen(leftTime, before)
+    // Of the same size: the flag of the cap may have changed.
+    changed = nowSize != size || (form.leftOut(now) > 0) != (form.leftOut(before) > 0) || {
+      var i = 0
+      while (i < size && isSame(now.rows, nowStart + i, before.rows, start + i)) i += 1
+      i < size
+    }
+    gained = size == 0 && nowSize > 0
+  }
+
+  private def isSame(a: Candidates, i: Int, b: Candidates, j: Int): Boolean =
+    RowLayout.compareValues(a.base(i), a.at(i), b.base(j), b.at(j)) == 0
 }

@@ -1,6 +1,7 @@
 package io.tailrace.label
 
 import io.tailrace.common.RowMemoryExhausted
+import io.tailrace.label.JoinWindow.saturatingAdd
 import io.tailrace.state._
 
 /** Merges a chunk of rows, sorted by key and time, with sections of a key-sorted store. It goes through all
@@ -285,4 +286,118 @@ final class SortedMerge(
   }
 
   override def close(): Unit = release()
+}
+
+/** The number of rows that match each probe of a key, where the rows aren't held: each is counted as it is read.
+  *
+  * @param start,end the positions of the key's probes; the last one is before `end`
+  * @param from      see [[SortedMerge]]
+  */
+private[label] final class MatchTally(probes: Probes, start: Int, end: Int, from: Long, to: Long) {
+  private val changes = new Array[Int](end - start + 1)
+
+  /** Counts a row for the probes that it matches, which are neighbours.
+    *
+    * @param hiddenThrough probes up to this time don't get it
+    */
+  def count(time: Long, hiddenThrough: Long): Unit = {
+    val first =
+      probes.firstOfKey(start, end)(probe => saturatingAdd(probe, to) >= time && probe > hiddenThrough)
+    val last = probes.firstOfKey(start, end)(probe => saturatingAdd(probe, from) > time)
+    if (first < last) {
+      changes(first) += 1
+      changes(last) -= 1
+    }
+  }
+
+  /** How many more rows match a probe than the one before it. */
+  def more(position: Int): Int = changes(position - start)
+}
+
+/** A chunk of rows that look for their matches, in the order of key and time. A position is a place in that order. */
+private[label] final class Probes {
+  private var rows: RowBuffer = _
+  private var order = new Array[Int](0)
+  // Copies in that order: reading them here is sequential, reading them in the buffer is not.
+  private var lined = new Array[Long](0)
+  private var prefixes = new Array[Long](0)
+
+  /** @param chunk  stays as it is until the next `start`
+    * @param sorted row numbers in the order of key and time
+    */
+  def start(chunk: RowBuffer, sorted: Array[Int]): Unit = {
+    rows = chunk
+    order = sorted
+    if (lined.length < order.length) {
+      lined = new Array[Long](order.length)
+      prefixes = new Array[Long](order.length)
+    }
+    var i = 0
+    while (i < order.length) {
+      lined(i) = rows.time(order(i))
+      prefixes(i) = rows.keyPrefix(order(i))
+      i += 1
+    }
+  }
+
+  def size: Int = order.length
+
+  /** The row number at a position. */
+  def row(position: Int): Int = order(position)
+
+  /** The row numbers from a position on. */
+  def rowsFrom(position: Int, until: Int = Int.MaxValue): Array[Int] = order.slice(position, until)
+
+  def time(position: Int): Long = lined(position)
+  def keyPrefix(position: Int): Long = prefixes(position)
+
+  /** A row's place: see [[io.tailrace.state.RowLayout]]. */
+  def base(position: Int): AnyRef = rows.base(order(position))
+  def at(position: Int): Long = rows.at(order(position))
+
+  /** A row without a key matches nothing. */
+  def hasKey(position: Int): Boolean = !rows.hasEmptyKeys || rows.keyLength(order(position)) > 0
+
+  /** The position behind the last row of the key of a row. */
+  def endOfKey(position: Int): Int = {
+    val prefix = prefixes(position)
+    var end = position + 1
+    while (
+      end < order.length && prefixes(end) == prefix &&
+      (rows.prefixesAreKeys || rows.compareKeys(order(position), order(end)) == 0)
+    ) end += 1
+    end
+  }
+
+  /** The number of rows of a key that are before the first one whose time `reaches`. All behind it reach, too. */
+  def firstOfKey(start: Int, end: Int)(reaches: Long => Boolean): Int = {
+    var low = start
+    var high = end
+    while (low < high) {
+      val middle = (low + high) >>> 1
+      if (reaches(lined(middle))) high = middle else low = middle + 1
+    }
+    low - start
+  }
+
+  /** The sections that may hold a match at a row's time plus `from` to plus `to`. */
+  def reachable(sections: Seq[LiveSection], from: Long, to: Long): Seq[LiveSection] = {
+    var earliest = Long.MaxValue
+    var latest = Long.MinValue
+    var i = 0
+    while (i < order.length) {
+      if (hasKey(i)) {
+        earliest = Math.min(earliest, lined(i))
+        latest = Math.max(latest, lined(i))
+      }
+      i += 1
+    }
+    if (earliest > latest) Nil
+    else {
+      sections.filter { live =>
+        live.section.maxTime >= saturatingAdd(earliest, from) &&
+        live.section.minTime <= saturatingAdd(latest, to)
+      }
+    }
+  }
 }

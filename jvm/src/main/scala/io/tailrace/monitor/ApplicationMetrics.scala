@@ -1,10 +1,16 @@
 package io.tailrace.monitor
 
-import java.time.Instant
-import java.util.LinkedHashMap
+import java.nio.charset.StandardCharsets.UTF_8
+import java.time.{Instant, LocalDate}
+import java.util.concurrent.{ScheduledThreadPoolExecutor, TimeUnit}
+import java.util.{LinkedHashMap, UUID}
 
+import scala.collection.immutable.Queue
 import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
 
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.scheduler.{SparkListener, SparkListenerApplicationEnd}
@@ -12,7 +18,8 @@ import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEven
 import org.apache.spark.sql.streaming.StreamingQueryProgress
 import org.apache.spark.sql.tailrace.{SparkMonitoring, StreamWatermarks}
 
-import io.tailrace.common.TailraceConf
+import io.tailrace.checkpoint.DurableFiles
+import io.tailrace.common.{TailraceConf, TailraceStateException}
 
 import com.codahale.metrics.{Gauge, MetricRegistry}
 
@@ -37,8 +44,12 @@ private[monitor] final class ApplicationMetrics(context: SparkContext) extends L
   private var shown = Map.empty[String, Double]
 
   SparkMonitoring.register("tailrace", registry)
-  if (SparkMonitoring.attach(context, Path, PrometheusText.ContentType)(() => PrometheusText.of(values)))
-    logInfo(s"Metrics for Prometheus: ${context.uiWebUrl.getOrElse("")}$Path")
+  if (
+    SparkMonitoring.attach(context, ApplicationMetrics.Path, PrometheusText.ContentType)(() =>
+      PrometheusText.of(values)
+    )
+  )
+    logInfo(s"Metrics for Prometheus: ${context.uiWebUrl.getOrElse("")}${ApplicationMetrics.Path}")
   SparkMonitoring.attachTab(context, "tailrace", "Tailrace")(() => UiPage.of(series, Instant.now))
 
   private val history = TailraceConf.MonitorHistory.read(context.getConf.getOption).map { directory =>
@@ -141,4 +152,126 @@ private[monitor] object ApplicationMetrics {
   }
 
   private def simple(text: String): String = text.replaceAll("[^A-Za-z0-9_-]+", "_")
+}
+
+/** Keeps the progress of all queries of an application as files of JSON lines, which `tailrace-progress` reads.
+  *
+  * {{{
+  *   12:07:10 batch 7 of examples  --> in memory
+  *   12:07:20 batch 8 of examples  --> in memory
+  *   12:08:00                      --> <directory>/date=2026-01-01/<application>-<unique>.json, two lines
+  * }}}
+  *
+  * A file a micro-batch would be thousands a day. So lines wait for a minute, or for the end of their query. A
+  * driver that is killed loses those of its last minute. If the directory can't be written to, queries go on,
+  * the log says so, and lines wait for the next minute.
+  *
+  * @param application its id, which begins the files' names
+  */
+private[monitor] final class ProgressHistory(directory: Path, conf: Configuration, application: String)
+    extends Logging {
+  import ProgressHistory._
+
+  private val files = DurableFiles.in(directory, conf)
+  private var waiting = Queue.empty[(LocalDate, String)]
+  private var dropped = 0L
+  private val writing = new Object
+  private val every = new ScheduledThreadPoolExecutor(1, (task: Runnable) => newThread(task))
+  every.scheduleWithFixedDelay(() => flush(), EverySeconds, EverySeconds, TimeUnit.SECONDS): Unit
+
+  /** @param values of the progress, by [[ProgressValues]] */
+  def add(progress: StreamingQueryProgress, values: Seq[MetricValue]): Unit =
+    add(Instant.parse(progress.timestamp), ProgressReport.line(progress, values))
+
+  /** A query has ended. Its lines are written at once. */
+  def end(query: String, event: QueryTerminatedEvent): Unit = {
+    val now = Instant.now
+    add(now, ProgressReport.end(query, event, now))
+    flush()
+  }
+
+  private def add(at: Instant, line: String): Unit = synchronized {
+    waiting = waiting :+ (ProgressReport.day(at) -> line)
+    forgetOldest()
+  }
+
+  /** Writes the lines that wait. Calls wait for each other, so that a query's end finds its lines written. */
+  def flush(): Unit = writing.synchronized {
+    val lines = synchronized { val taken = waiting; waiting = Queue.empty; taken }
+    // Days one after the other: a failure keeps those that aren't written yet.
+    lines.groupMap(_._1)(_._2).toSeq.sortBy(_._1.toEpochDay).foreach { case (day, ofDay) =>
+      try write(day, ofDay)
+      catch { case NonFatal(e) => keep(ofDay.map(day -> _), e) }
+    }
+  }
+
+  private def write(day: LocalDate, lines: Seq[String]): Unit = {
+    val file = new Path(new Path(directory, s"date=$day"), s"$application-${UUID.randomUUID}.json")
+    try files.create(file)(_.write(lines.mkString("", "\n", "\n").getBytes(UTF_8)))
+    // It says that a file of a state can't be written. What the file system has said is true of this one, too.
+    catch { case e: TailraceStateException => throw e.getCause }
+  }
+
+  private def keep(lines: Seq[(LocalDate, String)], cause: Throwable): Unit = {
+    val lost = synchronized { waiting = waiting.prependedAll(lines); forgetOldest(); dropped }
+    logWarning(
+      s"The history of the queries' progress can't be written to $directory: $cause. ${lines.size} micro-batches " +
+        s"wait for the next attempt; $lost were dropped.",
+      cause
+    )
+  }
+
+  private def forgetOldest(): Unit = {
+    val surplus = waiting.size - Most
+    if (surplus > 0) {
+      waiting = waiting.drop(surplus)
+      dropped += surplus
+    }
+  }
+
+  /** At the end of the application. */
+  def close(): Unit = {
+    every.shutdownNow(): Unit
+    flush()
+  }
+}
+
+private[monitor] object ProgressHistory {
+  private val EverySeconds = 60L
+
+  private def newThread(task: Runnable): Thread = {
+    val thread = new Thread(task, "tailrace-progress-history")
+    thread.setDaemon(true)
+    thread
+  }
+
+  /** Lines in memory, about 5 kB each. */
+  private[monitor] val Most = 10000
+}
+
+/** Series in Prometheus' text format 0.0.4. */
+private[monitor] object PrometheusText {
+  val ContentType = "text/plain; version=0.0.4; charset=utf-8"
+
+  def of(values: Seq[(SeriesKey, Double)]): String = {
+    val text = new StringBuilder
+    values.groupBy(_._1.series).toSeq.sortBy(_._1).foreach { case (series, of) =>
+      val metric = MetricCatalog.metrics(series)
+      text ++= s"# HELP $series ${escaped(metric.help, quotes = false)}\n"
+      text ++= s"# TYPE $series ${if (metric.isCount) "counter" else "gauge"}\n"
+      of.foreach { case (key, value) =>
+        val labels = key.labels.map { case (name, label) => s"""$name="${escaped(label, quotes = true)}"""" }
+        text ++= s"$series${labels.mkString("{", ",", "}")} ${number(value)}\n"
+      }
+    }
+    text.result()
+  }
+
+  private def number(value: Double): String =
+    if (value == value.toLong.toDouble) value.toLong.toString else value.toString
+
+  private def escaped(text: String, quotes: Boolean): String = {
+    val lines = text.replace("\\", "\\\\").replace("\n", "\\n")
+    if (quotes) lines.replace("\"", "\\\"") else lines
+  }
 }

@@ -1,13 +1,15 @@
 package io.tailrace.recursion
 
+import java.util.Locale
 import java.util.concurrent.atomic.AtomicLong
 
-import org.apache.spark.sql.catalyst.expressions.RowOrdering
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.Inner
+import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.{DataFrame, Dataset}
 
-import io.tailrace.plan.{Columns, Obstacle}
+import io.tailrace.plan.{Columns, Obstacle, StreamJoin}
 
 /** One call of `recursively`, in two halves. Op is called between them: Python calls it itself.
   *
@@ -126,4 +128,137 @@ final class RecursionCall private[tailrace] (
 
 private object RecursionCall {
   private val ids = new AtomicLong
+}
+
+/** Finds operators of op that keep rows and give them out when the watermark has passed them. Such a row
+  * comes round late, and an operator with state drops it. The watermark can't be held for rows that wait,
+  * because they often wait for the watermark itself.
+  *
+  * A pair of an inner join is emitted when the later of its rows arrives. So it is on time if it has the later
+  * of the two times: each event time of the result has to be at least each side's:
+  *
+  * {{{
+  *   greatest(at, linked) AS at                    of both
+  *   linked AS at, joined on linked >= at          of both
+  *   at                                            of one side only: refused
+  * }}}
+  */
+final class HeldBack(rules: OpRules, argument: RecursionArgument) {
+  import HeldBack._
+
+  /** @param op resolved, with the argument's columns
+    * @return none if all rows of op are on time, as far as the plan tells
+    */
+  def in(op: LogicalPlan): Option[Obstacle] =
+    argument.output.indices
+      .filter(i => isTime(argument.output(i)))
+      .flatMap(i => find(op, Set(op.output(i).exprId)))
+      .headOption
+
+  /** @param least columns of `plan` that the result's time is at least */
+  private def find(plan: LogicalPlan, least: Set[ExprId]): Option[Obstacle] =
+    if (!rules.usesArgument(plan) || rules.isArgument(plan)) None
+    else
+      holds(plan).orElse {
+        val inputs = below(plan, least)
+        if (!joinsStreams(plan) || inputs.forall { case (side, of) => isOnTime(side, of) })
+          inputs.flatMap { case (input, of) => find(input, of) }.headOption
+        else Some(Obstacle(name(plan), Older))
+      }
+
+  private def holds(plan: LogicalPlan): Option[Obstacle] = plan match {
+    case join: Join if joinsStreams(join) && join.joinType != Inner => Some(Obstacle(name(join), Passed))
+    case join: StreamJoin if join.holdsRows => Some(Obstacle(name(join), Passed))
+    case _: Aggregate => Some(Obstacle("an aggregation", Passed))
+    case node if isByTime(node) => Some(Obstacle(s"${node.nodeName} with event time", Passed))
+    case _ => None
+  }
+}
+
+private object HeldBack {
+  private val Older = "its pairs go round with a time that may be older than one of their two rows"
+  private val Passed = "it gives rows out when the watermark has passed their time"
+
+  private def isTime(column: Attribute): Boolean = column.metadata.contains(EventTimeWatermark.delayKey)
+
+  private def joinsStreams(plan: LogicalPlan): Boolean = plan match {
+    case join: Join => join.left.isStreaming && join.right.isStreaming
+    case _ => plan.isInstanceOf[StreamJoin]
+  }
+
+  private def name(plan: LogicalPlan): String = plan match {
+    case join: StreamJoin => join.description
+    case join: Join =>
+      s"${if (join.joinType == Inner) "an" else "a"} ${join.joinType.sql.toLowerCase(Locale.ROOT)} join of two streams"
+    case other => other.nodeName
+  }
+
+  /** True if one of these columns is an event time of each streaming input: then the value isn't older than
+    * the rows that it is made of.
+    */
+  private def isOnTime(plan: LogicalPlan, least: Set[ExprId]): Boolean =
+    plan.output.exists(a => isTime(a) && least(a.exprId)) || {
+      val inputs = below(plan, least).filter(_._1.isStreaming)
+      inputs.nonEmpty && inputs.forall { case (input, of) => isOnTime(input, of) }
+    }
+
+  /** The inputs of a node. With each, those of its columns that a value is at least, if it is at least the
+    * columns `least` of the node.
+    */
+  private def below(plan: LogicalPlan, least: Set[ExprId]): Seq[(LogicalPlan, Set[ExprId])] = {
+    def seen(children: Seq[LogicalPlan], columns: Set[ExprId]) =
+      children.map(child => child -> columns.intersect(child.output.map(_.exprId).toSet))
+    plan match {
+      case Project(list, child) =>
+        seen(Seq(child), list.filter(named => least(named.exprId)).flatMap(atLeast).toSet)
+      case Filter(condition, child) => seen(Seq(child), closed(least, Some(condition)))
+      case join: Join => seen(join.children, closed(least, join.condition))
+      case join: StreamJoin =>
+        // The sides may share column ids. Only the right columns that are paired are emitted.
+        val right = join.rightTimes.collect { case (out, time) if least(out.exprId) => time.exprId }
+        seen(Seq(join.left), least) ++ seen(Seq(join.right), right.toSet)
+      case union: Union =>
+        val ordinals = union.output.indices.filter(i => least(union.output(i).exprId))
+        union.children.map(child => child -> ordinals.map(child.output(_).exprId).toSet)
+      case other => seen(other.children, least)
+    }
+  }
+
+  private def isByTime(node: LogicalPlan): Boolean = {
+    val mode = node match {
+      case groups: FlatMapGroupsWithState => Some(groups.timeout)
+      case groups: FlatMapGroupsInPandasWithState => Some(groups.timeout)
+      case groups: TransformWithState => Some(groups.timeMode)
+      case groups: TransformWithStateInPySpark => Some(groups.timeMode)
+      case _ => None
+    }
+    mode.exists(_.toString.contains("EventTime"))
+  }
+
+  /** The columns that a value is at least, of those in its expression. */
+  private def atLeast(value: Expression): Seq[ExprId] = value match {
+    case column: Attribute => Seq(column.exprId)
+    case Alias(child, _) => atLeast(child)
+    case Greatest(children) => children.flatMap(atLeast)
+    case _ => Nil
+  }
+
+  /** These columns, and those that they are at least by a condition. */
+  private def closed(least: Set[ExprId], condition: Option[Expression]): Set[ExprId] = {
+    val conjuncts = condition.toSeq.flatMap(conjunctsOf)
+    val more = least ++ conjuncts.collect {
+      case GreaterThanOrEqual(a: Attribute, b: Attribute) if least(a.exprId) => b.exprId
+      case GreaterThan(a: Attribute, b: Attribute) if least(a.exprId) => b.exprId
+      case LessThanOrEqual(b: Attribute, a: Attribute) if least(a.exprId) => b.exprId
+      case LessThan(b: Attribute, a: Attribute) if least(a.exprId) => b.exprId
+      case EqualTo(a: Attribute, b: Attribute) if least(a.exprId) => b.exprId
+      case EqualTo(b: Attribute, a: Attribute) if least(a.exprId) => b.exprId
+    }
+    if (more == least) least else closed(more, condition)
+  }
+
+  private def conjunctsOf(condition: Expression): Seq[Expression] = condition match {
+    case And(a, b) => conjunctsOf(a) ++ conjunctsOf(b)
+    case other => Seq(other)
+  }
 }

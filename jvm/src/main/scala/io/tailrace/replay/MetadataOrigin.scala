@@ -1,10 +1,30 @@
 package io.tailrace.replay
 
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeMap, AttributeSet, Expression}
-import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.tailrace.SparkPlans
+import java.util.concurrent.{Future, TimeUnit}
+import java.util.{Collection => JCollection, Collections, Locale, Map => JMap, Properties}
 
-import io.tailrace.plan.TailraceNode
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.expressions.{
+  Alias,
+  Attribute,
+  AttributeMap,
+  AttributeSet,
+  Expression,
+  RuntimeReplaceable
+}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.connector.catalog.Table
+import org.apache.spark.sql.tailrace._
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+import org.json4s.JsonAST.{JField, JObject, JString}
+import org.json4s.jackson.JsonMethods
+
+import io.tailrace.checkpoint.{CheckedText, DurableFiles}
+import io.tailrace.plan.{TailraceNode, WrapsTable}
 
 /** One place in a query where metadata for its sink is made.
   *
@@ -164,5 +184,162 @@ private[replay] final class MetadataOrder(origin: MetadataOrigin) {
       case _ => false
     }
     hinted || table.stats.sizeInBytes <= SparkPlans.broadcastBytes
+  }
+}
+
+/** A read from Kafka, in the plan of a query that isn't started yet.
+  *
+  * @param options of the source
+  */
+private[replay] final case class KafkaRead(options: CaseInsensitiveStringMap, loader: ClassLoader) {
+
+  /** The topics by name; none if a pattern finds them, or if the source is going to refuse its options. */
+  def topics: Option[Seq[String]] = Option(options.get("subscribe"))
+    .map(KafkaJson.subscribed)
+    .orElse(Option(options.get("assign")).flatMap(KafkaJson.topics).map(_.map(_._1)))
+
+  /** Whether records of several topics may come. */
+  def mayReadSeveral: Boolean = {
+    val isRefused = topics.isEmpty && options.containsKey("assign")
+    !isRefused && !topics.exists(_.size == 1)
+  }
+}
+
+private[replay] object KafkaRead {
+
+  /** Options that split a partition's records over several tasks. */
+  val Splitting: Seq[String] = Seq("minPartitions", "maxRecordsPerPartition")
+
+  def isKafka(table: Table): Boolean = table.getClass.getName.startsWith("org.apache.spark.sql.kafka010.")
+
+  def unapply(node: LogicalPlan): Option[KafkaRead] = node match {
+    case r: StreamingRelationV2 if isKafka(r.table) =>
+      Some(KafkaRead(r.extraOptions, r.table.getClass.getClassLoader))
+    case _ => None
+  }
+
+  /** The reason why several tasks read a partition's records at the same time, in a user's words. */
+  def splits(node: LogicalPlan): Option[String] = for {
+    read <- unapply(node)
+    option <- Splitting.find(read.options.containsKey(_))
+  } yield s"several tasks to a partition (the Kafka source's $option)"
+}
+
+/** Finds out whether one task reads a partition of a topic, by its offsets. Then no shuffle and no sort is
+  * needed to judge records in that order.
+  */
+object KafkaOrder {
+
+  /** @param order topic, partition and offset */
+  def isKept(plan: LogicalPlan, order: Seq[Attribute]): Boolean = plan match {
+    case Project(_, child) => isKept(child, order)
+    case Filter(_, child) => isKept(child, order)
+    case EventTimeWatermark(_, _, _, child) => isKept(child, order)
+    case node: TailraceNode if node.keepsTasks => node.children.forall(isKept(_, order))
+    case scan: StreamingDataSourceV2ScanRelation =>
+      KafkaRead.isKafka(source(scan.relation.table)) &&
+      !KafkaRead.Splitting.exists(scan.relation.options.containsKey(_)) &&
+      order.map(_.name) == Seq("topic", "partition", "offset") && AttributeSet(order).subsetOf(scan.outputSet)
+    case _ => false
+  }
+
+  private def source(table: Table): Table = table match {
+    case wrapper: WrapsTable => wrapper.source
+    case other => other
+  }
+}
+
+/** Notices by Kafka's topic id that a topic was deleted and created again. Its offsets begin again, so with
+  * the same producer id its records would look like replays. The query's checkpoint has the id that each
+  * producer's topic had when it was first read, in `tailrace-producer/topics` (`jvm/docs/formats.md`).
+  */
+private[tailrace] object TopicIds extends Logging {
+  private val text = new CheckedText("tailrace-producer-topics", "a list of topics", oldest = 1, newest = 1)
+  private val LongestSeconds = 10L
+
+  /** Producer and topic. */
+  private[tailrace] type Ids = Map[(String, String), String]
+
+  def check(start: QueryStart, origins: Seq[MetadataOrigin]): Unit = {
+    val reads = for {
+      origin <- origins
+      case KafkaRead(read) <- origin.below.lastOption
+      topics <- read.topics
+    } yield (producer(origin), read, topics)
+    for { directory <- start.checkpoint if reads.nonEmpty } {
+      val file = new Path(new Path(directory, "tailrace-producer"), "topics")
+      val files = DurableFiles.in(directory, start.hadoopConf)
+      val known = files.find(file).fold(Map.empty: Ids)(decode(_, file.toString))
+      val found: Ids = reads.flatMap { case (pid, read, topics) =>
+        ask(read, topics).map { case (topic, id) => (pid, topic) -> id }
+      }.toMap
+      found.foreach { case (of @ (_, topic), id) =>
+        known.get(of).filter(_ != id).foreach(before => throw MetadataErrors.topicAnew(topic, before, id))
+      }
+      if (!found.keySet.subsetOf(known.keySet)) files.write(file)(_.write(text.encode(json(known ++ found))))
+    }
+  }
+
+  private def producer(origin: MetadataOrigin): String = {
+    val id = MetadataOrigin.resolved(origin.metadata.producerId, origin.input)
+    val calls: Expression = id.transform { case call: RuntimeReplaceable => call.replacement }
+    if (calls.foldable) calls.eval().toString else calls.canonicalized.sql
+  }
+
+  private def json(ids: Ids): String = {
+    val fields = ids.toList.groupBy(_._1._1).toList.sortBy(_._1).map { case (pid, topics) =>
+      JField(pid, JObject(topics.sortBy(_._1._2).map { case ((_, topic), id) => JField(topic, JString(id)) }))
+    }
+    JsonMethods.compact(JObject(fields))
+  }
+
+  private[tailrace] def decode(bytes: Array[Byte], file: String): Ids = text.decode(bytes, file)(ids)
+
+  private def ids(json: String): Ids = {
+    val found = for {
+      case (pid, topics) <- JsonMethods.parse(json).asInstanceOf[JObject].obj
+      case (topic, JString(id)) <- topics.asInstanceOf[JObject].obj
+    } yield (pid, topic) -> id
+    found.toMap
+  }
+
+  /** Asks by the client that Spark's connector brings. If the broker doesn't answer, the next start asks
+    * again: the source itself reports what is wrong with the broker.
+    */
+  private def ask(read: KafkaRead, topics: Seq[String]): Map[String, String] =
+    try new TopicQuestion(read).ids(topics)
+    catch {
+      case NonFatal(e) =>
+        val created = s"whether ${topics.mkString(", ")} were created again"
+        logWarning(s"TAILRACE_METADATA_TOPICS_UNKNOWN: can't find out $created", e)
+        Map.empty
+    }
+
+  /** Uses reflection, because Tailrace is built without Spark's Kafka connector. */
+  private final class TopicQuestion(read: KafkaRead) {
+    private def of(name: String): Class[_] =
+      Class.forName(s"org.apache.kafka.clients.admin.$name", true, read.loader)
+
+    def ids(topics: Seq[String]): Map[String, String] = {
+      val properties = new Properties
+      read.options.asCaseSensitiveMap.asScala
+        .filter(_._1.toLowerCase(Locale.ROOT).startsWith("kafka."))
+        .foreach { case (key, value) => properties.put(key.drop("kafka.".length), value) }
+      properties.put("default.api.timeout.ms", (LongestSeconds * 1000).toString)
+      properties.put("request.timeout.ms", (LongestSeconds * 500).toString)
+      val admin = of("Admin").getMethod("create", classOf[Properties]).invoke(null, properties)
+      try topics.flatMap(topic => id(admin, topic).map(topic -> _)).toMap
+      finally admin.asInstanceOf[AutoCloseable].close()
+    }
+
+    private def id(admin: AnyRef, topic: String): Option[String] = {
+      val describe = of("Admin").getMethod("describeTopics", classOf[JCollection[_]])
+      val result = describe.invoke(admin, Collections.singleton(topic))
+      val future = of("DescribeTopicsResult").getMethod("allTopicNames").invoke(result)
+      val found = future.asInstanceOf[Future[JMap[String, AnyRef]]].get(LongestSeconds, TimeUnit.SECONDS)
+      val id = of("TopicDescription").getMethod("topicId").invoke(found.get(topic)).toString
+      // Old brokers have no ids.
+      Option.when(id != "AAAAAAAAAAAAAAAAAAAAAA")(id)
+    }
   }
 }

@@ -6,6 +6,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.tailrace.SparkState
+import org.apache.spark.unsafe.Platform
 
 /** Merges several runs into one, so that many small batches leave few files to open, to name and to merge:
   *
@@ -277,5 +278,209 @@ private[state] object Compactor {
     val allAreFree = new CyclicBarrier(Threads)
     val waiting = (1 to Threads).map(_ => threads.submit(() => allAreFree.await()))
     waiting.foreach(_.get())
+  }
+}
+
+/** Which rows a merge leaves out because they are marked as gone, and which marks it leaves out with them:
+  *
+  * {{{
+  *   runs                                      merged: all              merged: the last two
+  *   left 1 2 3 | left 4 5, gone 2 | gone 1 4  left 3 5                 left 5, gone 1 2
+  * }}}
+  *
+  * A mark stays as long as its row may be in a run that isn't merged: the row is in an earlier run than its mark, or
+  * in the same one.
+  *
+  * Rows of two stores have left by their times, too: left rows that are found by key, and right rows that are passed.
+  *
+  * @param manifest of the version that was merged
+  * @param gone   rows by the store that they are in
+  * @param marks  the sections that say so
+  * @param isFull whether no run is before those that are merged: then no mark in them is needed any more
+  */
+private[state] final class GoneMerge(
+    manifest: Manifest,
+    gone: Map[StoreKind, GoneRows],
+    val marks: Seq[LiveSection],
+    isFull: Boolean
+) {
+  // Rows are written before marks: kinds come in ascending order of their ids.
+  private val leftOut = gone.map { case (kind, _) => kind -> new GoneRows }
+
+  /** Writes the rows, or marks, that are still needed. */
+  def write(kind: StoreKind, rows: MergedSections, writer: RunWriter): Unit = while (!rows.isEmpty) {
+    if (isNeeded(kind, rows.head)) writer.append(rows.head.base, rows.head.at)
+    rows.drop()
+  }
+
+  private def isNeeded(kind: StoreKind, row: RunCursor): Boolean = kind.marks match {
+    case Some(of) => !isFull && !leftOut.get(of).exists(_.contains(row.seq))
+    case None =>
+      val isGone = gone.get(kind).exists(_.contains(row.seq))
+      if (isGone) leftOut(kind).add(row.seq)
+      !isGone && row.time > leftThrough(kind)
+  }
+
+  private def leftThrough(kind: StoreKind): Long = kind match {
+    case StoreKind.LeftKeySorted => manifest.expiredThrough
+    case StoreKind.RightTimeSorted => manifest.rightExpiredThrough
+    case _ => Long.MinValue
+  }
+
+  /** True if the rows that were left out don't count in a version either. */
+  def fits(later: Manifest): Boolean =
+    later.expiredThrough >= manifest.expiredThrough && later.rightExpiredThrough >= manifest.rightExpiredThrough
+}
+
+private[state] object GoneMerge {
+
+  /** Fewer small runs aren't merged: a merged run is a file of its own in the checkpoint. */
+  private val FewRuns = 8
+  private val LargeBytes = 4L << 20
+
+  /** @param state  a version
+    * @param inputs the sections that are merged, of neighbouring runs
+    */
+  def of(state: LoadedState, inputs: Seq[LiveSection]): GoneMerge = {
+    val kinds = inputs.flatMap(live => live.section.kind.marks.toSeq :+ live.section.kind).distinct
+    val marks = kinds.flatMap(GoneRows.marking(state.sections, _))
+    val gone = kinds.map(kind => kind -> GoneRows.of(state.sections, kind)).toMap
+    new GoneMerge(state.manifest, gone, marks, inputs.exists(_.local eq state.runs.head))
+  }
+
+  /** The runs to merge next, oldest first, or none. All are merged when more of their rows are gone than count:
+    *
+    * {{{
+    *   1,000 rows count, 300 are gone        wait
+    *   1,000 rows count, 1,000 are gone      merge: 1,000 rows, and no mark
+    * }}}
+    *
+    * So at most half of the rows in files are gone, but in a few small runs, and each row that goes costs one row that
+    * is written again, at the most.
+    *
+    * @param fanIn so many small runs are worth a merge at the most
+    */
+  def due(manifest: Manifest, fanIn: Int): Seq[Run] = {
+    def has(run: Run)(is: StoreKind => Boolean) = run.sections.exists(s => is(s.kind))
+    if (!manifest.runs.exists(has(_)(kind => kind.compacts && !kind.hasRows))) Nil
+    else {
+      // Those of other columns stay as they are.
+      val schema = Compaction.schema(manifest.runs.last)
+      val like = manifest.runs.drop(manifest.runs.lastIndexWhere(Compaction.schema(_) != schema) + 1)
+      val marked = like.flatMap(_.sections).filter(s => StoreKind.all.exists(_.marks.contains(s.kind)))
+      val dead = marked.map(_.expiredRows).sum
+      val isWorth = like.size >= Math.min(FewRuns, fanIn) || deadBytes(marked) >= LargeBytes
+      if (dead > 0 && dead >= marked.map(_.liveRows).sum && isWorth) like else Nil
+    }
+  }
+
+  private def deadBytes(sections: Seq[Section]): Double =
+    sections.map(s => s.bytes.toDouble * s.expiredRows / Math.max(1L, s.rows)).sum
+}
+
+/** Which rows of a store that [[StoreKind.keepsNewest]] still count. Nobody asks for a key's newest row at or
+  * before a time up to `through` any more. So of the rows up to there the newest one of each key counts, and of
+  * several of one time the last by content:
+  *
+  * {{{
+  *   through = 12:10     (A,12:01) (A,12:05) (A,12:20)   (B,11:00)
+  *   counts                        (A,12:05) (A,12:20)   (B,11:00)
+  * }}}
+  *
+  * A row that another one in the same merge makes needless is needless whatever other runs have.
+  *
+  * @param gone rows up to this time are too old for anybody
+  */
+private[state] final case class NewestRows(through: Long, gone: Long) {
+
+  /** Writes the rows that count. They must come by key and time. */
+  def write(rows: MergedSections, writer: RunWriter): Unit = {
+    val held = new HeldRow
+    while (!rows.isEmpty) {
+      val row = rows.head
+      if (row.time > gone) {
+        val isSettled = row.time <= through
+        if (!isSettled || !held.isMadeNeedlessBy(row)) held.flush(writer)
+        if (!isSettled) writer.append(row.base, row.at)
+        else if (!held.isFull || !held.isAfter(row)) held.take(row)
+      }
+      rows.drop()
+    }
+    held.flush(writer)
+  }
+}
+
+private[state] object NewestRows {
+
+  /** Fewer small runs aren't merged: a merged run is a file of its own in the checkpoint. */
+  private val FewRuns = 8
+  private val LargeBytes = 4L << 20
+
+  /** @param state whose rows are merged */
+  def of(state: LoadedState): NewestRows =
+    NewestRows(state.manifest.rightExpiredThrough, state.droppedThrough(StoreKind.RightNewest))
+
+  /** The runs to merge next, oldest first, or none. All are merged when those behind the first one have become
+    * as large as it is:
+    *
+    * {{{
+    *   100 MB | 3 MB  3 MB  1 MB  ...        wait
+    *   100 MB | 40 MB  35 MB  25 MB  1 MB    merge: 100 MB, if the keys are the same
+    * }}}
+    *
+    * So the state is at most twice as large as what counts, and a few small runs; each byte that is written
+    * costs two that are merged, at the most. A large run that came with many rows of few keys is merged by
+    * itself as soon as nobody looks between them.
+    *
+    * @param fanIn so many small runs are worth a merge at the most
+    */
+  def due(manifest: Manifest, fanIn: Int): Seq[Run] = {
+    val runs = manifest.runs
+    if (!runs.exists(_.sections.exists(_.kind.keepsNewest))) Nil
+    else {
+      // Those of other columns stay as they are.
+      val schema = Compaction.schema(runs.last)
+      val like = runs.drop(runs.lastIndexWhere(Compaction.schema(_) != schema) + 1)
+      val young = like.tail.map(bytes).sum
+      val isWorth = like.size >= Math.min(FewRuns, fanIn) || young >= LargeBytes
+      if (like.size > 1 && young >= bytes(like.head) && isWorth) like
+      else like.find(isRepetitive(_, manifest.rightExpiredThrough)).toSeq
+    }
+  }
+
+  private def bytes(run: Run): Long =
+    run.sections.map(s => if (s.rows == 0) 0L else (s.bytes.toDouble * s.liveRows / s.rows).toLong).sum
+
+  private def isRepetitive(run: Run, through: Long): Boolean = run.sections.exists { s =>
+    s.kind.keepsNewest && s.maxTime <= through && s.bytes >= LargeBytes && s.rows > 2 * s.keys
+  }
+}
+
+/** A copy of a row. */
+private final class HeldRow {
+  private val start = Platform.BYTE_ARRAY_OFFSET.toLong
+  private var bytes = new Array[Byte](256)
+  private var full = false
+
+  def isFull: Boolean = full
+
+  def take(row: RunCursor): Unit = {
+    val length = Math.toIntExact(RowLayout.length(row.base, row.at))
+    if (bytes.length < length) bytes = new Array[Byte](Math.max(length, bytes.length * 2))
+    Platform.copyMemory(row.base, row.at, bytes, start, length.toLong)
+    full = true
+  }
+
+  /** True if a row that isn't before it has its key. */
+  def isMadeNeedlessBy(row: RunCursor): Boolean = full && row.compareKey(bytes, start) == 0
+
+  /** True if it is the later one by content of two rows of one key and time. */
+  def isAfter(row: RunCursor): Boolean =
+    isMadeNeedlessBy(row) && row.time == RowLayout.time(bytes, start) &&
+      RowLayout.compareValues(bytes, start, row.base, row.at) > 0
+
+  def flush(writer: RunWriter): Unit = if (full) {
+    writer.append(bytes, start)
+    full = false
   }
 }

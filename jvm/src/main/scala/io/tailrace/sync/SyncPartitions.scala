@@ -3,7 +3,10 @@ package io.tailrace.sync
 import java.io.DataOutputStream
 import java.nio.ByteBuffer
 
+import scala.collection.mutable
+
 import io.tailrace.checkpoint.CheckedBytes
+import io.tailrace.common.Policy
 import io.tailrace.driver.Silence
 
 /** The source partitions of both sides, and the times that the next batch is judged by, given how far they
@@ -164,4 +167,212 @@ private[tailrace] object SyncFile {
       if (format < 3) 0L else Math.max(0L, in.getLong())
     )
   }
+}
+
+/** The source partitions of one side: how far they have been read, and which of them the side waits for.
+  *
+  * {{{
+  *   0 12:07   1 12:05   2 12:09   ->   12:05: the side waits for partition 1
+  *   0 12:07   1 12:05   2 -       ->   as before: the side waits for partition 2, which has given no row yet
+  * }}}
+  *
+  * A side of which no row has ever come, and whose source can't list its partitions, is waited for as if it
+  * had one partition. The time of a side, in microseconds, never goes back, even if a partition comes late.
+  *
+  * @param tolerance     a partition may be so far behind the side and still be in time
+  * @param silence       the clock of both sides
+  * @param liftsFiltered whether the join continues without a partition whose records are all filtered
+  */
+private[sync] final class SidePartitions(
+    tolerance: Long,
+    onStall: Policy,
+    silence: Silence,
+    liftsFiltered: Boolean
+) {
+  import SidePartitions._
+
+  private val byName = mutable.LinkedHashMap.empty[String, PartitionProgress]
+  private var reached = SyncTimes.Unknown
+
+  // The furthest partition of the other side.
+  private var others = SyncTimes.Unknown
+
+  /** All partitions that count have been read up to this time. */
+  def low: Long = reached
+
+  def partitions: Iterable[PartitionProgress] = byName.values
+
+  /** How far a partition has been read. */
+  def latest(name: String): Long = byName.get(name).fold(SyncTimes.Unknown)(_.latest)
+
+  /** How far each partition that counts has been read. */
+  def counted: Map[String, Long] =
+    byName.values.iterator.filterNot(_.excluded).map(p => p.name -> p.latest).toMap
+
+  /** Begins with the state in the checkpoint. */
+  def restore(low: Long, known: Iterable[PartitionState]): Unit = {
+    reached = low
+    known.foreach { state =>
+      val partition = add(state.name)
+      partition.latest = state.latest
+      partition.mark = silence.clockMs - Math.max(0L, state.silentMs)
+      partition.rowMark = partition.mark - Math.max(0L, state.filteredMs)
+      partition.excluded = state.excluded
+      partition.isFormer = state.isFormer
+    }
+  }
+
+  def state: Seq[PartitionState] = byName.values.toSeq.map { p =>
+    PartitionState(p.name, p.latest, silence.of(p.mark), p.excluded, p.isFormer, p.mark - p.rowMark)
+  }
+
+  /** Takes in what a batch has read. Call [[judge]] when both sides have. */
+  def take(batch: SideBatch): Unit = {
+    byName.values.foreach { p =>
+      p.isReading = false
+      p.isFiltered = false
+    }
+    batch.listed match {
+      case Some(listed) => keep(listed)
+      case None => byName.values.foreach(p => p.isHeldBack = batch.heldBack(p.name))
+    }
+    batch.read.foreach { r =>
+      // A partition that the source doesn't list has left, even if the batch has read the rest of it.
+      if (batch.listed.isEmpty) add(r.name): Unit
+      byName.get(r.name).foreach { partition =>
+        partition.latest = Math.max(partition.latest, r.latest)
+        partition.isReading = true
+        partition.isFiltered = false
+        partition.isFormer = false
+      }
+    }
+    if (byName.isEmpty) add(Nobody): Unit
+    else if (byName.size > 1) byName -= Nobody: Unit
+    // A partition with another name now isn't waited for by its old name.
+    batch.read.flatMap(_.formerly).foreach { former =>
+      if (byName.get(former).exists(_.isFormer)) byName -= former: Unit
+    }
+  }
+
+  private def add(name: String): PartitionProgress =
+    byName.getOrElseUpdate(name, new PartitionProgress(name, silence.clockMs))
+
+  private def keep(listed: Iterable[ListedPartition]): Unit = {
+    listed.foreach { l =>
+      val partition = add(l.name)
+      partition.unread = l.unread
+      partition.isHeldBack = l.isHeldBack
+      partition.isFiltered = l.isRead
+    }
+    if (byName.size > listed.size) {
+      val names = listed.map(_.name).toSet + Nobody
+      byName.filterInPlace((name, _) => names(name)): Unit
+    }
+  }
+
+  /** True if any partition gives rows, or would if it were read. */
+  def goesOn: Boolean = byName.values.exists(_.goesOn)
+
+  /** The time of the furthest partition. */
+  def furthest: Long = byName.values.iterator.map(_.latest).maxOption.getOrElse(SyncTimes.Unknown)
+
+  /** Decides after a batch which partitions count, and how far the side is.
+    *
+    * @param passed    by how much the clock of silence has gone on
+    * @param hasUnread whether the side's sources have records that aren't read
+    * @param other     the time of the other side's furthest partition
+    */
+  def judge(passed: Long, hasUnread: Boolean, other: Long): Unit = {
+    others = other
+    val first = Math.max(furthest, others)
+    byName.values.foreach { p =>
+      p.mark = silence.mark(p.mark, passed, p.heard(hasUnread))
+      p.rowMark = silence.mark(p.rowMark, passed, p.heardRow(hasUnread))
+      if (p.excluded) {
+        if (p.isReading && isInTime(p)) p.excluded = false
+      } else if (onStall == Policy.Exclude && isSilentTooLong(p, first)) p.excluded = true
+    }
+    liftFiltered()
+    follow()
+  }
+
+  /** Moves a partition up to the slowest of the others, if it is read to its end and has given only filtered
+    * records for so long that it would have stalled without them. Not sooner: a filtered record doesn't say
+    * how far its producer is, and the next record may pass the filter.
+    */
+  private def liftFiltered(): Unit = if (liftsFiltered) {
+    val (filtered, giving) =
+      byName.values.filterNot(_.excluded).partition(p => p.givesNothing && silence.isTooLong(p.rowMark))
+    if (filtered.nonEmpty && giving.nonEmpty) {
+      val slowest = giving.iterator.map(_.latest).min
+      filtered.foreach(p => p.latest = Math.max(p.latest, slowest))
+    }
+  }
+
+  private def isInTime(partition: PartitionProgress): Boolean =
+    reached == SyncTimes.Unknown || partition.latest >= SyncTimes.before(reached, tolerance)
+
+  /** A side never waits for the furthest partition. */
+  private def isSilentTooLong(partition: PartitionProgress, furthest: Long): Boolean =
+    silence.isTooLong(partition.mark) && partition.latest < furthest && !partition.isHeldBack
+
+  private def follow(): Unit = slowest match {
+    case Some(p) => reached = Math.max(reached, p.latest)
+    // No partition of the side counts any more: the side follows the other one.
+    case None => reached = Math.max(reached, others)
+  }
+
+  private def slowest: Option[PartitionProgress] = byName.values.filterNot(_.excluded).minByOption(_.latest)
+
+  /** The partition that the side waits for; none while none counts. */
+  def holder: Option[HeldBy] = slowest.map(describe)
+
+  /** The same, if it has been silent for too long. */
+  def stalled: Option[HeldBy] = {
+    val first = Math.max(furthest, others)
+    slowest.filter(p => isSilentTooLong(p, first) || isFilteredTooLong(p, first)).map(describe)
+  }
+
+  private def isFilteredTooLong(partition: PartitionProgress, furthest: Long): Boolean =
+    !liftsFiltered && partition.givesNothing && silence.isTooLong(partition.rowMark) &&
+      partition.latest < furthest
+
+  private def describe(partition: PartitionProgress): HeldBy = {
+    val first = furthest
+    val ahead = if (partition.latest == first) Math.max(first, others) else first
+    val lag = Option.when(partition.latest != SyncTimes.Unknown)(ahead - partition.latest)
+    HeldBy(
+      SidePartitions.shown(partition.name),
+      partition.latest,
+      lag,
+      silence.of(if (partition.isFiltered) partition.rowMark else partition.mark),
+      condition(partition, first)
+    )
+  }
+
+  /** @param furthest of all partitions of the side */
+  private def condition(p: PartitionProgress, furthest: Long): PartitionCondition =
+    if (p.excluded) PartitionCondition.Excluded
+    else if (p.isHeldBack) PartitionCondition.Paused
+    else if (isSilentTooLong(p, Math.max(furthest, others))) PartitionCondition.Stalled
+    else if (p.givesNothing && isBehind(p, furthest)) PartitionCondition.Filtered
+    else if (p.latest == SyncTimes.Unknown) PartitionCondition.Waiting
+    else if (!p.isReading && !p.isFiltered && p.unread.contains(0L)) PartitionCondition.Idle
+    else if (isBehind(p, furthest)) PartitionCondition.Slow
+    else PartitionCondition.Running
+
+  private def isBehind(partition: PartitionProgress, furthest: Long): Boolean =
+    partition.latest == SyncTimes.Unknown || partition.latest < SyncTimes.before(furthest, tolerance)
+
+  /** The condition of a partition; none if it isn't known, or has left. */
+  def condition(name: String): Option[PartitionCondition] = byName.get(name).map(condition(_, furthest))
+}
+
+private[sync] object SidePartitions {
+
+  /** A partition's name for people. */
+  def shown(name: String): String = if (name == Nobody) "(none yet)" else name
+
+  /** Stands for a partition while none is known. None has this name: see [[PartitionNames]]. */
+  val Nobody = "%none"
 }

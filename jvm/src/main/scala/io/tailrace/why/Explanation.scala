@@ -1,18 +1,22 @@
 package io.tailrace.why
 
 import scala.collection.mutable
+import scala.util.Try
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
+import org.json4s.JsonAST.{JInt, JObject}
+import org.json4s.jackson.JsonMethods.parse
 
 import io.tailrace.checkpoint.{BegunBatch, DurableFiles, SparkCheckpoint}
 import io.tailrace.common.EventTimes.iso
 import io.tailrace.common.{Errors, LiteralPath}
-import io.tailrace.driver.{StreamFacts, WaitText, WatermarkFacts, WatermarkText}
+import io.tailrace.driver.{NextRow, StreamFacts, WaitText, WatermarkFacts, WatermarkText}
 import io.tailrace.inspect._
 import io.tailrace.join.{JoinCheckpoint, Side}
 import io.tailrace.label.JoinWindow
 import io.tailrace.recursion.FeedbackLog
+import io.tailrace.state.{KeyDecoder, LiveSection}
 import io.tailrace.sync.{SyncFile, SyncLog}
 import io.tailrace.watermark.SourceWaits
 
@@ -171,3 +175,213 @@ private[why] final class Explanation(checkpoint: String, conf: Configuration, mo
     }
   }
 }
+
+/** Finds rows that wait in a join, and reads as few sections as it can for that.
+  *
+  * @param partitions of the join, which are opened when their rows are asked for
+  */
+private[why] final class WaitingRows(
+    partitions: Seq[StoredPartition],
+    rules: WaitRules,
+    columns: StateColumns
+) {
+  private val keys = new KeyDecoder(columns.key.map(_.dataType).toArray)
+
+  def count(side: String): Long = partitions.map(_.rows(side)).sum
+
+  /** The oldest rows, in the order of time. */
+  def oldest(most: Int): Seq[StoredRow] =
+    rules.shown.iterator.map(sides => oldest(partitions, sides, most)).find(_.nonEmpty).getOrElse(Nil)
+
+  /** Sections that begin later than the rows that have been found aren't read. */
+  private def oldest(of: Seq[StoredPartition], sides: Seq[String], most: Int): Seq[StoredRow] = {
+    val found = mutable.PriorityQueue.empty[StoredRow](Ordering.by((row: StoredRow) => (row.time, row.seq)))
+    val sections =
+      for (partition <- of; side <- sides; live <- partition.sectionsOf(side)) yield partition -> live
+    def isFull: Boolean = found.size >= most
+    sections.sortBy { case (partition, live) => partition.notBefore(live) }.foreach {
+      case (partition, live) =>
+        if (!isFull || partition.notBefore(live) <= found.head.time) partition.foreachRow(live) { cursor =>
+          val isLater = isFull && cursor.time >= found.head.time
+          if (!isLater && isFirstPart(live, cursor.keyBytes)) {
+            found += StoredRow.at(partition.number, live.section.kind, cursor)
+            if (found.size > most) found.dequeue(): Unit
+          }
+          // Behind it, all are later.
+          !(isLater && live.section.kind.timeSorted)
+        }
+    }
+    found.dequeueAll.reverse.toSeq
+  }
+
+  /** The row that leaves next of each partition and side, as far as it can be the next one of all. */
+  def next: Seq[NextRow] = {
+    val bounds = for {
+      partition <- partitions
+      side <- rules.shown.head
+      time <- partition.sectionsOf(side).map(partition.notBefore).minOption
+    } yield (partition, side, needs(partition, side, time).getOrElse(time))
+    var least = Long.MaxValue
+    bounds.sortBy(_._3).flatMap { case (partition, side, bound) =>
+      val rows = if (bound > least) Nil else oldest(Seq(partition), Seq(side), 1)
+      rows.map { row =>
+        val found = nextRow(row)
+        least = Math.min(least, found.needs.getOrElse(row.time))
+        found
+      }
+    }
+  }
+
+  /** The first of some rows to be emitted or to be given up. */
+  def next(of: Seq[StoredRow]): Option[NextRow] =
+    of.filter(row => rules.shown.head.contains(row.side)).map(nextRow).minByOption(_.needs)
+
+  private def nextRow(row: StoredRow): NextRow = {
+    val partition = partitions(row.partition)
+    NextRow(
+      row.time,
+      isBound = false,
+      row.partition,
+      Some(words(row)),
+      needs(partition, row.side, row.time)
+    )
+  }
+
+  private def needs(partition: StoredPartition, side: String, time: Long): Option[Long] =
+    rules.leaves(side, time, partition.number, partition.manifest)
+
+  /** The rows of both sides of a key, by time. */
+  def ofKey(asked: AskedKey, total: Int): Seq[StoredRow] = {
+    val probes = asked.probes(total)
+    val found = for {
+      partition <- partitions
+      probe <- probes.getOrElse(partition.number, Nil)
+      live <- Seq(Side.Left, Side.Right).flatMap(partition.sectionsOf)
+    } yield {
+      val rows = Seq.newBuilder[StoredRow]
+      partition.ofKey(live, probe) { cursor =>
+        if (isFirstPart(live, cursor.keyBytes))
+          rows += StoredRow.at(partition.number, live.section.kind, cursor)
+      }
+      rows.result()
+    }
+    found.flatten.sortBy(row => (row.time, row.side, row.seq))
+  }
+
+  /** A right row of a hot key is in the state once for each part of the key. */
+  private def isFirstPart(live: LiveSection, key: => Array[Byte]): Boolean =
+    StoredRow.isLeft(live.section.kind) || columns.part.forall(keys.decodeWhole(key).getInt(_) == 0)
+
+  /** The columns of a row's key; none if one of them is null. */
+  def keyOf(row: StoredRow): Option[Map[String, String]] = {
+    val bytes = row.keyBytes
+    Option.when(bytes.nonEmpty)(KeyText.of(columns, keys.decodeWhole(bytes)))
+  }
+
+  private def words(row: StoredRow): String =
+    keyOf(row).fold("a key with a null")(_.map { case (name, value) => s"$name=$value" }.mkString(", "))
+}
+
+/** Which partitions of topics have stood still, by the offsets in Spark's log: one of them may hold a watermark.
+  *
+  * {{{
+  *   offsets/6   {"clicks":{"0":40,"1":70}}
+  *   offsets/7   {"clicks":{"0":90,"1":70}}      clicks-1 has stood still since batch 6, or for longer
+  * }}}
+  */
+private[why] object OffsetText {
+
+  /** @param last the newest batch that has completed */
+  def of(spark: SparkCheckpoint, last: Long): Seq[String] = {
+    val batches = spark.begunBatches.filter(_ <= last)
+    val begun = batches.flatMap(batch => spark.begun(batch).map(batch -> _))
+    begun.lastOption.toSeq.flatMap { case (_, newest) =>
+      newest.sources.indices.flatMap(source => still(begun, source))
+    }
+  }
+
+  private def still(begun: Seq[(Long, BegunBatch)], source: Int): Option[String] = {
+    val read = begun.map { case (batch, entry) =>
+      (batch, entry.timeMs, entry.sources.lift(source).fold(Map.empty[String, BigInt])(offsets))
+    }
+    val (now, earlier) = (read.last._3, read.init)
+    // Since when each partition has had its offset.
+    val since = now.map { case (partition, offset) =>
+      val same = earlier.reverseIterator.takeWhile(_._3.get(partition).contains(offset)).toSeq
+      partition -> same.lastOption
+    }
+    val standing = since.collect { case (partition, Some((batch, timeMs, _))) => (partition, batch, timeMs) }
+    Option.when(standing.nonEmpty && standing.size < now.size) {
+      val named = standing.toSeq.sortBy { case (partition, batch, _) => (batch, partition) }.take(Named)
+      val texts = named.map { case (partition, batch, timeMs) =>
+        s"$partition since batch $batch of ${iso(timeMs * 1000)} or before"
+      }
+      val more = if (standing.size > Named) s", and ${standing.size - Named} more" else ""
+      s"Nothing was read of ${texts.mkString(", ")}$more, while other partitions of the topic gave records. What " +
+        "they have that wasn't read is unknown here."
+    }
+  }
+
+  /** The offsets of Kafka's source, by topic and partition; none of another source. */
+  private def offsets(text: String): Map[String, BigInt] = Try(parse(text)).toOption
+    .collect { case JObject(topics) =>
+      for {
+        (topic, JObject(partitions)) <- topics
+        (partition, JInt(offset)) <- partitions
+        if partition.toIntOption.nonEmpty
+      } yield s"$topic-$partition" -> offset
+    }
+    .fold(Map.empty[String, BigInt])(_.toMap)
+
+  private val Named = 5
+}
+
+/** The content of `tailrace why --json`. `jvm/docs/formats.md` describes the fields. Times are ISO 8601 in UTC,
+  * and None if they aren't known.
+  *
+  * @param text who holds the watermark, and what else is known, in sentences
+  * @param key  that is asked for
+  */
+final case class WhyReport(
+    checkpoint: String,
+    batch: Long,
+    batchTime: Option[String],
+    version: Long,
+    watermark: Option[String],
+    text: Seq[String],
+    key: Option[String],
+    operators: Seq[OperatorWaits]
+)
+
+/** The rows that wait in a join.
+  *
+  * @param text what they wait for, in sentences
+  * @param rows the oldest, or those of the key
+  * @param more how many rows of the key there are beside these
+  */
+final case class OperatorWaits(
+    operator: Long,
+    name: String,
+    text: Seq[String],
+    rows: Seq[WaitingRow],
+    more: Long = 0
+)
+
+/** @param key     by the left side's names; None: a null is among its columns
+  * @param since   the micro-batch that read the row
+  * @param leaves  the watermark at which it is emitted or is given up; of a synced join's left row, how far the
+  *                right side has to be read
+  * @param matches rows of the other side that it matches so far; None of right rows
+  */
+final case class WaitingRow(
+    partition: Int,
+    side: String,
+    time: String,
+    key: Option[Map[String, String]],
+    since: Since,
+    leaves: Option[String],
+    matches: Option[Long]
+)
+
+/** @param time when the batch began; None: Spark's offset log doesn't go back so far */
+final case class Since(batch: Long, time: Option[String])

@@ -108,7 +108,7 @@ def test_a_table_that_spark_refuses_is_told_in_a_line(
     assert "Traceback" not in told
 
 
-def test_a_key_of_one_label_is_refused(spark: SparkSession, stream_test: StreamTest) -> None:
+def test_what_touches_and_events_of_a_label_do_not_have_is_refused(spark: SparkSession, stream_test: StreamTest) -> None:
     """The examples are kept by user. The events of item 5 would have stayed, and touches of impressions."""
     columns = "id long, user long, item long, at timestamp"
     served, clicks = (stream_test.source(columns) for _ in range(2))
@@ -126,6 +126,10 @@ def test_a_key_of_one_label_is_refused(spark: SparkSession, stream_test: StreamT
             with pytest.raises(TailraceError, match=r"key of label 'seen'.*Erase by user") as refused:
                 tailrace.erase(spark, query.checkpoint, **given)
             assert refused.value.condition == "TAILRACE_STATE_ERASE_LABEL_KEY"
+        for where in ("id = 1", "left.item = 5", "user = 7 AND id = 1"):
+            with pytest.raises(TailraceError, match=r"Label 'seen' has an attr") as refused:
+                tailrace.erase(spark, query.checkpoint, where)
+            assert refused.value.condition == "TAILRACE_STATE_ERASE_TOUCHES"
         done = tailrace.erase(spark, query.checkpoint, "user = 7")
         # Each impression has a touch.
         assert [(s.side, s.erased) for s in done.sides] == [("left", 2), ("right", 3)]

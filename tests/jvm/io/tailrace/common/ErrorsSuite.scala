@@ -147,6 +147,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_STATE_ERASE_OTHERS" -> EraseErrors.otherOperators("P", Seq("a", "b")),
     "TAILRACE_STATE_ERASE_RECURSION" -> EraseErrors.rowsInFlight("P", Seq("a", "b")),
     "TAILRACE_STATE_ERASE_REMAINS" -> EraseErrors.remains("P", Seq("a", "b")),
+    "TAILRACE_STATE_ERASE_TOUCHES" -> EraseErrors.touches("C", "L", 0, Seq("a", "b")),
     "TAILRACE_STATE_RESCALE_TOO_MANY" -> RescaleErrors.tooMany("rows"),
     "TAILRACE_STATE_RESCALE_OPEN_BATCH" -> RescaleErrors.open("P", 7, Seq("dedupe")),
     "TAILRACE_STATE_RESCALE_UNSUPPORTED" -> RescaleErrors.unsupported("P", Seq("dedupe")),
@@ -178,7 +179,7 @@ final class ErrorsSuite extends AnyFunSuite {
   // Those that only a running query meets.
   private val stateConditions =
     all.keySet.filter(_.startsWith("TAILRACE_STATE_")) --
-      Seq("AMBIGUOUS", "COLUMNS", "CONDITION", "LABEL_KEY").map("TAILRACE_STATE_ERASE_" + _) --
+      Seq("AMBIGUOUS", "COLUMNS", "CONDITION", "LABEL_KEY", "TOUCHES").map("TAILRACE_STATE_ERASE_" + _) --
       Seq(
         "COLUMNS",
         "EXISTS",

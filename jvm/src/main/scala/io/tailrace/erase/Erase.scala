@@ -144,6 +144,11 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
       val (left, right) = if (isChosen) names.sides(subjects.names) else (None, None)
       if (isChosen && left.isEmpty && right.isEmpty)
         throw EraseErrors.notOfJoin(subjects.text, join.id, names.text)
+      // A touch has the keys, the time and a hash: no other condition finds it. It would keep its share of events.
+      if (left.nonEmpty && right.isEmpty)
+        LabelSettings.attributed(stored.bound.settings).headOption.foreach { label =>
+          throw EraseErrors.touches(subjects.text, label, join.id, columns.key.map(_.name))
+        }
       ErasedJoin(
         spark.directory(join.id),
         stored,

@@ -38,6 +38,22 @@ object EraseErrors {
       "keys" -> keys.mkString(", ")
     )
 
+  /** @param condition of the user, on columns of impressions that their touches don't have
+    * @param keys      that all labels have
+    */
+  def touches(
+      condition: String,
+      label: String,
+      operator: Long,
+      keys: Seq[String]
+  ): TailraceAnalysisException = refuse(
+    "TAILRACE_STATE_ERASE_TOUCHES",
+    "condition" -> condition,
+    "label" -> label,
+    "operator" -> operator,
+    "keys" -> keys.mkString(", ")
+  )
+
   /** @param recursions whose rows are in files of their own */
   def rowsInFlight(checkpoint: String, recursions: Seq[String]): TailraceStateException = stateError(
     "TAILRACE_STATE_ERASE_RECURSION",

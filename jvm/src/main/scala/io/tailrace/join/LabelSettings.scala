@@ -31,4 +31,13 @@ private[tailrace] object LabelSettings {
     keys <- parts(bound)._1.toSeq
     column <- ColumnTexts.read(keys).toSeq.flatten
   } yield setting.stripPrefix(JoinCheckpoint.OfExamples) -> column.name
+
+  /** Labels whose events impressions share. Each impression has a touch for them among the right rows of the state.
+    *
+    * @param settings of the checkpoint
+    */
+  def attributed(settings: Map[String, String]): Seq[String] = for {
+    (setting, bound) <- settings.toSeq.sorted if setting.startsWith(JoinCheckpoint.OfExamples)
+    if parts(bound)._2.nonEmpty
+  } yield setting.stripPrefix(JoinCheckpoint.OfExamples)
 }

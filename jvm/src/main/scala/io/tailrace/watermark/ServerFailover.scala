@@ -38,7 +38,7 @@ private[watermark] final class ServerFailover(server: ServerSettings) extends Lo
   import ServerFailover._
 
   private val urls = server.urls.map(_.stripSuffix("/"))
-  private val application = s"/v1/apps/${ServerConnection.encoded(server.app)}"
+  private val application = s"/v1/apps/${WireName.inUrl(server.app)}"
 
   @volatile private var answeredLast = 0
 

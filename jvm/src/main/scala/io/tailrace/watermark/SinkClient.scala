@@ -118,7 +118,7 @@ final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter],
       through: Long,
       offset: Int
   ): Seq[(String, Long)] = {
-    val name = ServerConnection.encoded(operator)
+    val name = WireName.inUrl(operator)
     val page = connection.read(s"/hosts?operator=$name&limit=$PageLength&offset=$offset")
     def progress(host: JsonNode) = time(host.path("progress")).getOrElse(SparkWatermark.Never)
     val before = page.path("hosts").elements.asScala.filter(progress(_) < through).toSeq

@@ -108,7 +108,9 @@ def test_a_table_that_spark_refuses_is_told_in_a_line(
     assert "Traceback" not in told
 
 
-def test_what_touches_and_events_of_a_label_do_not_have_is_refused(spark: SparkSession, stream_test: StreamTest) -> None:
+def test_what_touches_and_events_of_a_label_do_not_have_is_refused(
+    spark: SparkSession, stream_test: StreamTest
+) -> None:
     """The examples are kept by user. The events of item 5 would have stayed, and touches of impressions."""
     columns = "id long, user long, item long, at timestamp"
     served, clicks = (stream_test.source(columns) for _ in range(2))

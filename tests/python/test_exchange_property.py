@@ -229,7 +229,8 @@ def _random(draw: random.Random) -> Definition:
     emit = draw.choice(["all", "changes", "late_positives", "defer"]) if versions else "all"
     if draw.random() < 0.4:
         labels = []
-        attribution = draw.random() < 0.3 and "amend_for" not in shared
+        # Both are refused beside an attribution.
+        attribution = draw.random() < 0.3 and not {"amend_for", "close_after"} & shared.keys()
         for _ in range(draw.randint(1, 3)):
             label: dict[str, Any] = {
                 "before": "0 seconds"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
@@ -13,9 +16,7 @@ from watermark_jobs import NOON, Job
 from watermark_servers import ServerProcess, running
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 
@@ -66,6 +67,73 @@ def test_windows_of_a_quiet_query_close_when_another_one_has_caught_up(
         finally:
             for query in spark.streams.active:
                 query.stop()
+
+
+@pytest.mark.parametrize("shape", ["complete", "sync", "inner", "feedback"])
+def test_an_operator_that_closes_nothing_holds_no_other_query_back(
+    spark: SparkSession, tmp_path: Path, shape: str
+) -> None:
+    """No micro-batch follows that could report how far it is."""
+    with running(f"sqlite:///{tmp_path / 'watermarks.db'}") as server:
+        try:
+            quiet, landing = (Job(spark, tmp_path / name, server) for name in ("quiet", "landing"))
+            rows, mode = _closing_nothing(quiet.waiting(), shape)
+            writer = rows.writeStream.outputMode(mode).format("noop")
+            quiet.query = writer.option("checkpointLocation", str(quiet.root / "checkpoint")).start()
+            landing.land()
+            landing.step(("b", 0.5))
+            for minute in (1, 2, 12, 25):
+                quiet.step(("a", minute))
+            for minute in (1, 12, 25):
+                landing.step(("b", minute))
+            wait_for(lambda: {0, 10} <= landing.marked().keys(), "the other query's windows close", 60)
+        finally:
+            for query in spark.streams.active:
+                query.stop()
+
+
+def _closing_nothing(rows: DataFrame, shape: str) -> tuple[DataFrame, str]:
+    if shape == "complete":
+        return rows.groupBy("host").count(), "complete"
+    if shape == "inner":
+        return rows.select(F.col("id").alias("i")).join(rows, F.expr("i = id")), "append"
+    if shape == "sync":
+        side = rows.select("id", "at", F.lit(0).alias("partition"))
+        options: dict[str, Any] = {"window": "1 minute", "sync_delay": "1 second", "max_pending": None}
+        return tailrace.sync_join(side, side, on="id", left_time="at", right_time="at", **options), "append"
+    units = rows.select("id", "at")
+    below = tailrace.recursively(
+        units, lambda u: u.where("id % 1000 < 2").selectExpr("id + 1 AS id", "at"), mode="feedback"
+    )
+    return units.union(below), "append"
+
+
+def test_a_query_without_state_finds_out_that_the_store_was_restored(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """It asked nothing between its micro-batches, and its operators stood where the copy had them."""
+    store = tmp_path / "watermarks.db"
+    server = ServerProcess(f"sqlite:///{store}")
+    try:
+        job = Job(spark, tmp_path / "job", server)
+        writer = job.waiting().select("id").writeStream.format("noop")
+        job.query = writer.option("checkpointLocation", str(job.root / "checkpoint")).start()
+        job.step(("a", 5))
+        copy = tmp_path / "copy.db"
+        with closing(sqlite3.connect(store)) as database:
+            database.execute("VACUUM INTO ?", (str(copy),))
+        job.step(("a", 25))
+        wait_for(lambda: _global_low(server) >= 25, "the server knows it", 30)
+        server.kill()
+        for name in ("-wal", "-shm"):
+            Path(f"{store}{name}").unlink(missing_ok=True)
+        copy.replace(store)
+        server = ServerProcess(f"sqlite:///{store}", port=server.port)
+        wait_for(lambda: _global_low(server) >= 25, "the server knows it again", 60)
+    finally:
+        for query in spark.streams.active:
+            query.stop()
+        server.kill()
 
 
 def _shaped(job: Job, shape: str) -> StreamingQuery:

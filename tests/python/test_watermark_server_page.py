@@ -52,7 +52,7 @@ def test_the_page_shows_what_holds_the_watermark_and_stays_live(
     assert len(browser.find_elements("css selector", "#topology path.edge")) == 1
     assert [row.split()[0] for row in texts(browser, "#operators tbody tr")] == ["source", "sink"]
     rows = texts(browser, "#hosts tbody tr")
-    assert (len(rows), rows[0].split()) == (15, ["web-00000", "source", "–", "never", "holds"])  # noqa: RUF001
+    assert (len(rows), rows[0].split()) == (15, ["web-00000", "source", "query", "–", "never", "holds"])  # noqa: RUF001
     assert texts(browser, "#found") == ["15 of 10,000 hosts, the slowest first"]
     assert "99.99 %" in texts(browser, "#windows tbody tr")[0]
     assert "web-00000 12" in texts(browser, "#windows tbody tr")[0]

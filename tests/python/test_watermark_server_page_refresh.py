@@ -130,12 +130,12 @@ def test_rows_whose_names_look_alike_are_not_taken_for_each_other(
     page.get(f"{server.url}/?app=alike")
     for second in range(1, 3):
         alike(second)
-        expected = [f"{row} 2025-11-21 04:40:0{second}" for row in ("b/c a", "c a/b")]
+        expected = [f"{row} query 2025-11-21 04:40:0{second}" for row in ("b/c a", "c a/b")]
         wait_for(lambda rows=expected: shown(page) == rows, f"both rows: {expected}")  # type: ignore[misc]
 
 
 def shown(page: Chrome) -> list[str]:
-    return [" ".join(row.split()[:4]) for row in texts(page, "#hosts tbody tr")]
+    return [" ".join(row.split()[:5]) for row in texts(page, "#hosts tbody tr")]
 
 
 def test_a_section_that_is_the_same_isnt_touched(page: Chrome) -> None:

@@ -59,6 +59,8 @@ class Logs:
             self._file(number, rows, min(positions.values()))
         end = max(positions.values()) // _WINDOW * _WINDOW + 2 * _WINDOW
         self._file(files, [(host, end) for host in positions], end)
+        # With few files no other row may have been late.
+        self._file(files + 1, [("h1", 0)], end)
 
     def _file(self, number: int, rows: list[tuple[str, int]], low: int) -> None:
         table = []

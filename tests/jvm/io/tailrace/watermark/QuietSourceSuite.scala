@@ -64,15 +64,19 @@ final class QuietSourceSuite extends HostsWatermarkSuite {
     }
   }
 
-  test("a query without state sends heartbeats, and doesn't ask") {
+  test(
+    "a query without state reports each ten seconds what it has, in place of heartbeats, and runs no batch"
+  ) {
     withServer { (server, directory, clock) =>
       val stream = counting(directory, asking(server), flat = true)
       server.low = Some(micros(5))
       stream.add(rows)
-      val reported = server.reports.size
-      // The thread attends to the source first.
-      await(clock)(assert(server.others.size > 1))
-      assert(server.reports.size == reported)
+      val (reported, beats, begun) = (server.reports.size, server.others.size, clock.getAsLong)
+      server.low = Some(micros(15))
+      await(clock)(assert(server.reports.size >= reported + 3))
+      assert(clock.getAsLong - begun >= 30L * 1000 * 1000 * 1000)
+      assert(server.others.size == beats)
+      assert(stream.metrics().getAs[Any]("lowWatermark") == at(5))
     }
   }
 

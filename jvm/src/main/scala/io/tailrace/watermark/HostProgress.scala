@@ -152,7 +152,9 @@ private[watermark] final case class LowWatermark(settings: ProgressSettings) ext
   override def nodeName: String = "LowWatermark"
   override def followsOthers: Boolean = false
   override def after(batch: StreamingBatch, session: SparkSession): Option[Long] = {
-    val low = SourceWatermark.of(session, settings).end(batch.batchId, QueryTopology.of(session, batch, _))
+    val low = SourceWatermark
+      .of(session, settings)
+      .end(batch.batchId, QueryTopology.of(session, batch.watermarkMs, _))
     Option.when(low != SparkWatermark.Never)(SparkWatermark.before(low))
   }
   override def waits(session: SparkSession): Option[SourceFacts] =

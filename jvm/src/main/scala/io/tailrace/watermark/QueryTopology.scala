@@ -51,7 +51,7 @@ private[watermark] final class QueryTopology(
     sink: Option[String],
     server: ServerSettings
 ) {
-  import QueryTopology.{reportedBy, sources}
+  import QueryTopology.{keepsRows, reportedBy, sources}
 
   private val prefix = sources(plan, server).min
 
@@ -62,9 +62,6 @@ private[watermark] final class QueryTopology(
 
   private def sinkReport: Option[OperatorReport] =
     sink.map(OperatorReport(encoded("sink"), "sink", _, upstreams(plan), Map.empty, 0))
-
-  private def keepsRows(node: SparkPlan): Boolean =
-    node.isInstanceOf[StateStoreWriter] || node.isInstanceOf[HeldWork]
 
   private def operator(operator: SparkPlan): Option[OperatorReport] = {
     val above = upstreams(StreamingPlan.inputs(operator))
@@ -121,15 +118,24 @@ private[watermark] final class QueryTopology(
 
 object QueryTopology {
 
-  /** The reports of the batch that ends in this thread. */
-  def of(session: SparkSession, batch: StreamingBatch, server: ServerSettings): Seq[OperatorReport] = {
+  /** The reports of the batch that ends in this thread, or has ended.
+    *
+    * @param watermarkMs the query's watermark by which its operators have emitted what they can
+    */
+  def of(session: SparkSession, watermarkMs: Long, server: ServerSettings): Seq[OperatorReport] = {
     val running = StreamingBatch.running(session)
     val sink = running.sink match {
       case sink: ReportingSink if sink.reports => None
       case _ => Some(sinkWords(running))
     }
-    new QueryTopology(running.plan, batch.watermarkMs, sink, server).reports
+    new QueryTopology(running.plan, watermarkMs, sink, server).reports
   }
+
+  /** Whether a plan has operators that the server hears of. */
+  def hasOperators(plan: SparkPlan): Boolean = StreamingPlan.nodes(plan).exists(keepsRows)
+
+  private def keepsRows(node: SparkPlan): Boolean =
+    node.isInstanceOf[StateStoreWriter] || node.isInstanceOf[HeldWork]
 
   private def sinkWords(batch: RunningBatch): String = {
     val named = batch.name.fold("sink")(name => s"sink of $name")

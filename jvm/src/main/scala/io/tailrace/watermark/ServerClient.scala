@@ -108,6 +108,15 @@ private[watermark] final class ServerClient(
     finally globalLow = before
   }
 
+  /** What the operators have come to since the last report. If it is something new, the servers lack it: [[repeat]]
+    * sends it.
+    */
+  def note(operators: Seq[OperatorReport]): Unit =
+    last.filter(_.operators != operators).foreach { sent =>
+      last = Some(sent.copy(operators = operators))
+      owed = true
+    }
+
   private def deliver(table: HostTable, report: SentReport): Option[Long] = {
     last = Some(report)
     owed = true

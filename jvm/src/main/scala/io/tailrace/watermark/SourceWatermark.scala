@@ -33,7 +33,8 @@ import io.tailrace.driver.{BatchSequence, DriverClock, RunState, SourceFacts, Sp
   * @param send           sends the names of hosts to the executors
   * @param input          the input of the batch that ends, by the time when it was asked for
   * @param retain         how many batches the query must be able to go back
-  * @param hasState       whether the batch that ends has operators with state
+  * @param hasOperators   whether the batch that ends has operators that the server hears of
+  * @param operatorsAt    these operators between two batches, by the query's watermark
   * @param sparkLow       the low watermark by the watermark of the run's first batch in Spark, in microseconds;
   *                       [[SparkWatermark.Never]] if that says nothing about this source
   */
@@ -45,7 +46,8 @@ private[watermark] final class SourceWatermark(
     input: Long => BatchInput,
     retain: Int,
     server: Option[ServerClient],
-    hasState: () => Boolean,
+    hasOperators: () => Boolean,
+    operatorsAt: (Long, ServerSettings) => Seq[OperatorReport],
     between: Option[BetweenBatches],
     sparkLow: Long
 ) extends Logging {
@@ -65,7 +67,7 @@ private[watermark] final class SourceWatermark(
   private var lateRows = 0L
 
   // For the time between two batches.
-  private var keepsState = false
+  private var keepsRows = false
   private var furthest = SparkWatermark.Never
   private var answered = SparkWatermark.Never
   private var askedMs = DriverClock.ms
@@ -187,32 +189,46 @@ private[watermark] final class SourceWatermark(
     movedBatchMs = if (isMoved) askedMs - batch.askedMs else 0
     isMoved = false
     furthest = progress.table.furthest
-    keepsState = hasState()
+    keepsRows = hasOperators()
   }
 
   /** Keeps in step with the server while no batch runs: a quiet query may have none for long. Sends again what
-    * the server has missed, and asks whether the low watermark has moved, which Spark is then told. The
-    * reporter's thread calls it several times a second. While no server answers, this and the ends of batches
-    * share the pauses between attempts, so a batch waits for one attempt of this thread at most.
+    * the server has missed or, in a store that was restored, forgotten. Asks whether the low watermark has moved,
+    * which Spark is then told. If no operator closes anything by it, no batch follows that would report how far they
+    * are: this does. The reporter's thread calls it several times a second. While no server answers, this and the ends
+    * of batches share the pauses between attempts, so a batch waits for one attempt of this thread at most.
     */
-  def attend(): Unit = if (synchronized(ask())) between.foreach(_.tryMove(move())): Unit
+  def attend(): Unit = {
+    val (hasAsked, canMove) = synchronized(ask())
+    between.filter(_ => hasAsked).foreach { between =>
+      if (canMove) between.tryMove(move()): Unit
+      between.ifSettled(settle): Unit
+    }
+  }
 
   private def move(): Unit = synchronized {
     progress.restore(answered)
     isMoved = true
   }
 
-  /** @return whether the low watermark can move */
-  private def ask(): Boolean = server.exists { client =>
+  private def settle(watermarkMs: Long): Unit = synchronized {
+    for (client <- server; at <- settings.server) client.note(operatorsAt(watermarkMs, at))
+  }
+
+  /** @return whether the server was asked about operators, and whether the low watermark can move */
+  private def ask(): (Boolean, Boolean) = server.fold((false, false)) { client =>
     val nowMs = DriverClock.ms
-    val isQuiet = keepsState && batches.isBetween
+    val isQuiet = batches.isBetween
+    val canMove = keepsRows && answered > progress.low
     val pause =
-      if (client.isOwed || answered > progress.low) AskMs else pauseMs(progress.low, furthest, movedBatchMs)
-    (client.isOwed || isQuiet) && nowMs - askedMs >= pause && {
+      if (client.isOwed || canMove) AskMs
+      else if (keepsRows) pauseMs(progress.low, furthest, movedBatchMs)
+      else LongestAskMs
+    if ((client.isOwed || isQuiet) && nowMs - askedMs >= pause) {
       askedMs = nowMs
       client.repeat(progress.table).foreach(low => answered = Math.max(answered, low))
-      isQuiet && answered > progress.low
-    }
+      (keepsRows && isQuiet, keepsRows && isQuiet && answered > progress.low)
+    } else (false, false)
   }
 
   /** With a server, the low watermark of all sinks of the application before the batch, in microseconds;
@@ -316,7 +332,8 @@ private[tailrace] object SourceWatermark {
         def all = StreamInputs.below(session, _.isInstanceOf[HostProgress]).names
         new ServerClient(server, settings, by, () => QueryReads(inputs.names, all), () => inputs.words)
       },
-      () => StreamingPlan.hasState(StreamingBatch.running(session).plan),
+      () => QueryTopology.hasOperators(StreamingBatch.running(session).plan),
+      QueryTopology.of(session, _, _),
       settings.server.flatMap(_ => BetweenBatches.current(session)),
       // By the policy "min" no source is behind it.
       if (batch.watermarkMs <= 0 || followsLatest) SparkWatermark.Never

@@ -4,6 +4,7 @@ import java.util.concurrent.TimeUnit
 import java.util.concurrent.locks.ReentrantLock
 
 import org.apache.spark.SparkContext
+import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata
 import org.apache.spark.sql.execution.streaming.runtime._
 
 /** Moves the watermark of a query between two of its micro-batches, as the end of a micro-batch does. For other threads
@@ -29,16 +30,39 @@ final class BetweenBatches private (query: MicroBatchExecution) {
     * @param move is called in this thread, while Spark neither makes nor ends a micro-batch
     * @return false if a micro-batch runs or is being made, or none has run in this start: nothing was moved
     */
-  def tryMove(move: => Unit): Boolean = {
+  def tryMove(move: => Unit): Boolean = behindLast { batch =>
+    move
+    update(batch)
+  }
+
+  /** Calls a function with the query's watermark, in milliseconds, if no operator closes something by it: then the next
+    * micro-batch comes with the next row, and until then the operators are as far as they can be.
+    *
+    * @param settled is called as `move` is, and with the local properties of the last micro-batch
+    * @return false if a micro-batch runs, is being made or will follow
+    */
+  def ifSettled(settled: Long => Unit): Boolean = {
+    var isSettled = false
+    behindLast { batch =>
+      StreamWatermarks.tracker(query).foreach { tracker =>
+        val watermarkMs = tracker.currentWatermark
+        val next =
+          OffsetSeqMetadata(watermarkMs, batch.offsetSeqMetadata.batchTimestampMs, Map.empty[String, String])
+        isSettled = !batch.shouldRunAnotherBatch(next)
+        if (isSettled) inBatch(batch)(settled(watermarkMs))
+      }
+    }
+    isSettled
+  }
+
+  /** @return false if the last micro-batch isn't committed, or there is none in this start */
+  private def behindLast(body: IncrementalExecution => Unit): Boolean = {
     val lock = progressLock
     // A source that doesn't answer keeps the lock for long, and this thread has more to do.
     lock.tryLock(Patience, TimeUnit.MILLISECONDS) && {
       try {
         val last = Option(query.lastExecution).filter(isCommitted)
-        last.foreach { batch =>
-          move
-          update(batch)
-        }
+        last.foreach(body)
         last.nonEmpty
       } finally lock.unlock()
     }

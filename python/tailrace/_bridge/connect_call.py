@@ -1,4 +1,4 @@
-"""The message of a call over Spark Connect: `ConnectCall` in `TailraceRelations.scala` has its fields, and reads it.
+"""The message of a call over Spark Connect. `ConnectCall` in `TailraceRelations.scala` reads it.
 
     message Call   { string method = 1; repeated Value arguments = 2; }
     message Value  { oneof kind { bool session = 1; string text = 2; bytes binary = 3; Relation frame = 4;

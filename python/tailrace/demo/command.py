@@ -14,11 +14,13 @@ from tailrace.errors import TailraceError
 if TYPE_CHECKING:
     import argparse
 
+_ROWS = 200_000
+
 
 def fill(demo: argparse.ArgumentParser) -> None:
     """Adds the arguments of `tailrace demo`."""
     demo.add_argument(
-        "--rows", type=positive, default=200_000, help="impressions to make (default: %(default)s)"
+        "--rows", type=positive, default=_ROWS, help="impressions to make (default: %(default)s)"
     )
     demo.add_argument(
         "--slices", type=positive, default=10, help="micro-batches of data (default: %(default)s)"

@@ -68,6 +68,35 @@ final class ServerClientSuite extends AnyFunSuite with ServerClients {
     }
   }
 
+  test("what operators have come to between two reports is owed, once, and no row is unread by then") {
+    withServer { server =>
+      val told = client(server)
+      val hosts = table("a" -> 10)
+      def counted(low: Long) = Seq(OperatorReport("count", "operator", "", Seq("clicks"), Map("0" -> low), 1))
+      told.note(counted(5))
+      assert(!told.isOwed, "no report yet")
+      told.report(hosts, Array(0), operators = counted(7), hasUnread = true, batches = Some(4)): Unit
+      told.note(counted(7))
+      assert(!told.isOwed)
+      told.note(counted(9))
+      assert(told.isOwed)
+      told.repeat(hosts): Unit
+      val sent = server.reports.last
+      assert(sent.at("/operators/1/low_watermarks/0").asLong == 9 && sent.path("batches").asLong == 4)
+      assert(!sent.at("/operators/0").has("unread") && !told.isOwed && server.reports.size == 2)
+      // The server has none of this one.
+      server.close()
+      assert(told.report(hosts, Array(0), operators = counted(9), hasUnread = true).isEmpty)
+      told.note(counted(11))
+      server.start()
+      eventually(patient, often) {
+        told.repeat(hosts): Unit
+        assert(server.reports.last.at("/operators/1/low_watermarks/0").asLong == 11)
+      }
+      assert(server.reports.last.at("/operators/0/unread").asBoolean)
+    }
+  }
+
   test("the reporter sends again what the server has missed, until the query ends") {
     withServer { server =>
       val isActive = new AtomicBoolean(true)

@@ -113,7 +113,8 @@ private[watermark] final class ServerClient(
     */
   def note(operators: Seq[OperatorReport]): Unit =
     last.filter(_.operators != operators).foreach { sent =>
-      last = Some(sent.copy(operators = operators))
+      // The servers count rows that were unread then once.
+      last = Some(sent.copy(operators = operators, hasUnread = owed && sent.hasUnread))
       owed = true
     }
 

@@ -27,17 +27,20 @@ private[tailrace] object LabelSettings {
     * @return pairs of a label and a column of the impressions
     */
   def furtherKeys(settings: Map[String, String]): Seq[(String, String)] = for {
-    (setting, bound) <- settings.toSeq.sorted if setting.startsWith(JoinCheckpoint.OfExamples)
-    keys <- parts(bound)._1.toSeq
-    column <- ColumnTexts.read(keys).toSeq.flatten
-  } yield setting.stripPrefix(JoinCheckpoint.OfExamples) -> column.name
+    (label, (keys, _)) <- labels(settings)
+    column <- keys.flatMap(ColumnTexts.read(_)).toSeq.flatten
+  } yield label -> column.name
 
   /** Labels whose events impressions share. Each impression has a touch for them among the right rows of the state.
     *
     * @param settings of the checkpoint
     */
-  def attributed(settings: Map[String, String]): Seq[String] = for {
-    (setting, bound) <- settings.toSeq.sorted if setting.startsWith(JoinCheckpoint.OfExamples)
-    if parts(bound)._2.nonEmpty
-  } yield setting.stripPrefix(JoinCheckpoint.OfExamples)
+  def attributed(settings: Map[String, String]): Seq[String] =
+    labels(settings).collect { case (label, (_, Some(_))) => label }
+
+  private def labels(settings: Map[String, String]): Seq[(String, (Option[String], Option[String]))] =
+    settings.toSeq.sorted.collect {
+      case (setting, bound) if setting.startsWith(JoinCheckpoint.OfExamples) =>
+        setting.stripPrefix(JoinCheckpoint.OfExamples) -> parts(bound)
+    }
 }

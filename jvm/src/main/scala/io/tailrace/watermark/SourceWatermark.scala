@@ -198,12 +198,9 @@ private[watermark] final class SourceWatermark(
     * are: this does. The reporter's thread calls it several times a second. While no server answers, this and the ends
     * of batches share the pauses between attempts, so a batch waits for one attempt of this thread at most.
     */
-  def attend(): Unit = {
-    val (hasAsked, canMove) = synchronized(ask())
-    between.filter(_ => hasAsked).foreach { between =>
-      if (canMove) between.tryMove(move()): Unit
-      between.ifSettled(settle): Unit
-    }
+  def attend(): Unit = if (synchronized(ask())) between.foreach { between =>
+    if (synchronized(answered > progress.low)) between.tryMove(move())
+    between.ifSettled(settle)
   }
 
   private def move(): Unit = synchronized {
@@ -215,20 +212,19 @@ private[watermark] final class SourceWatermark(
     for (client <- server; at <- settings.server) client.note(operatorsAt(watermarkMs, at))
   }
 
-  /** @return whether the server was asked about operators, and whether the low watermark can move */
-  private def ask(): (Boolean, Boolean) = server.fold((false, false)) { client =>
+  /** @return whether the server was asked, and operators may be further now */
+  private def ask(): Boolean = server.exists { client =>
     val nowMs = DriverClock.ms
     val isQuiet = batches.isBetween
-    val canMove = keepsRows && answered > progress.low
     val pause =
-      if (client.isOwed || canMove) AskMs
+      if (client.isOwed || keepsRows && answered > progress.low) AskMs
       else if (keepsRows) pauseMs(progress.low, furthest, movedBatchMs)
       else LongestAskMs
-    if ((client.isOwed || isQuiet) && nowMs - askedMs >= pause) {
+    (client.isOwed || isQuiet) && nowMs - askedMs >= pause && {
       askedMs = nowMs
       client.repeat(progress.table).foreach(low => answered = Math.max(answered, low))
-      (keepsRows && isQuiet, keepsRows && isQuiet && answered > progress.low)
-    } else (false, false)
+      isQuiet && keepsRows
+    }
   }
 
   /** With a server, the low watermark of all sinks of the application before the batch, in microseconds;

@@ -27,45 +27,36 @@ final class BetweenBatches private (query: MicroBatchExecution) {
 
   /** Moves what watermark nodes say, and has Spark ask all of them, also those that follow others.
     *
+    * If a micro-batch runs or is being made, or none has run in this start, nothing is moved.
+    *
     * @param move is called in this thread, while Spark neither makes nor ends a micro-batch
-    * @return false if a micro-batch runs or is being made, or none has run in this start: nothing was moved
     */
-  def tryMove(move: => Unit): Boolean = behindLast { batch =>
+  def tryMove(move: => Unit): Unit = behindLast { batch =>
     move
     update(batch)
   }
 
   /** Calls a function with the query's watermark, in milliseconds, if no operator closes something by it: then the next
-    * micro-batch comes with the next row, and until then the operators are as far as they can be.
+    * micro-batch comes with the next row, and until then the operators are as far as they can be. If a micro-batch runs,
+    * is being made or will follow, nothing is called.
     *
     * @param settled is called as `move` is, and with the local properties of the last micro-batch
-    * @return false if a micro-batch runs, is being made or will follow
     */
-  def ifSettled(settled: Long => Unit): Boolean = {
-    var isSettled = false
-    behindLast { batch =>
-      StreamWatermarks.tracker(query).foreach { tracker =>
-        val watermarkMs = tracker.currentWatermark
-        val next =
-          OffsetSeqMetadata(watermarkMs, batch.offsetSeqMetadata.batchTimestampMs, Map.empty[String, String])
-        isSettled = !batch.shouldRunAnotherBatch(next)
-        if (isSettled) inBatch(batch)(settled(watermarkMs))
-      }
+  def ifSettled(settled: Long => Unit): Unit = behindLast { batch =>
+    StreamWatermarks.tracker(query).map(_.currentWatermark).foreach { watermarkMs =>
+      val madeMs = batch.offsetSeqMetadata.batchTimestampMs
+      val next = OffsetSeqMetadata(watermarkMs, madeMs, Map.empty[String, String])
+      if (!batch.shouldRunAnotherBatch(next)) inBatch(batch)(settled(watermarkMs))
     }
-    isSettled
   }
 
-  /** @return false if the last micro-batch isn't committed, or there is none in this start */
-  private def behindLast(body: IncrementalExecution => Unit): Boolean = {
+  /** Calls a function with the last micro-batch, if it is committed. */
+  private def behindLast(body: IncrementalExecution => Unit): Unit = {
     val lock = progressLock
     // A source that doesn't answer keeps the lock for long, and this thread has more to do.
-    lock.tryLock(Patience, TimeUnit.MILLISECONDS) && {
-      try {
-        val last = Option(query.lastExecution).filter(isCommitted)
-        last.foreach(body)
-        last.nonEmpty
-      } finally lock.unlock()
-    }
+    if (lock.tryLock(Patience, TimeUnit.MILLISECONDS))
+      try Option(query.lastExecution).filter(isCommitted).foreach(body)
+      finally lock.unlock()
   }
 
   /** True if a batch is the last one that Spark has made, and is committed. Both logs are written under the lock. */

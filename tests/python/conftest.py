@@ -71,9 +71,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:], others = modes.over_connect(items)
         config.hook.pytest_deselected(items=others)
     if not _names_tests(config):
-        # Campaigns have to be asked for; and so has a long test in a file of campaigns.
+        # Campaigns and slow tests have to be asked for; and so has a long test in a file of campaigns.
         asked = config.option.markexpr
-        unasked = ("campaign", "guard", "long") if not asked else () if "long" in asked else ("long",)
+        unasked = ("campaign", "guard", "long", "slow") if not asked else () if "long" in asked else ("long",)
         left_out = [item for item in items if any(map(item.get_closest_marker, unasked))]
         items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=left_out)

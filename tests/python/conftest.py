@@ -91,7 +91,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     suites = next(filter(_is_jvm_suites, session.items), None)
     if isinstance(suites, pytest.Function):
         config.stash[_JVM_SUITES] = JvmSuites(_REPOSITORY, str(suites.callspec.params["command"]))
-    if not _names_tests(config) or "campaign" in config.option.markexpr:
+    if "campaign" in config.option.markexpr or not (_names_tests(config) or config.option.markexpr):
         # All tests, or many campaigns: they start dozens of JVMs with a Spark in them.
         config.stash[_ARCHIVE] = tempfile.TemporaryDirectory()
         archive = Path(config.stash[_ARCHIVE].name, "spark.jsa")

@@ -2,7 +2,7 @@
 
 pytest --parity tests/parity/classic-4.2.json
 TAILRACE_MODE=connect pytest --parity tests/parity/connect-4.2.json
-TAILRACE_SPARK=4.3 pytest --parity tests/parity/classic-4.3.json @tests/connect.txt
+TAILRACE_SPARK=4.3 pytest --parity tests/parity/classic-4.3.json -m contract
 TAILRACE_SPARK=4.3 pytest --parity tests/parity/classic-4.3-without-session.json tests/python/test_errors.py \
     tests/python/test_jars.py tests/python/test_size*.py tests/python/test_watermark_server_failures.py
 python tests/python/parity_table.py                           writes docs/reference/parity.md

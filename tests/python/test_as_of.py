@@ -44,6 +44,7 @@ FOUND: list[tuple[int, int | None]] = [(1, 101), (2, 103), (3, None), (4, None),
 END = ([Row(900, 99, 1000)], [Row(901, 98, 1000)])
 
 
+@pytest.mark.contract
 def test_streams_and_batch_give_the_same_rows(stream_test: StreamTest) -> None:
     streams = Streams(stream_test)
     with streams.query(_stream(streams)) as query:
@@ -196,6 +197,7 @@ def test_a_column_that_is_added_on_the_right_is_null_in_values_of_before(stream_
         assert (found[3]["r_id"], found[3]["city"]) == (3, "Bonn")
 
 
+@pytest.mark.contract
 def test_a_changed_delay_or_age_is_refused(stream_test: StreamTest) -> None:
     streams = Streams(stream_test)
     with streams.query(_stream(streams, max_age="1 hour")) as query:

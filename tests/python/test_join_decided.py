@@ -153,6 +153,7 @@ def test_what_cannot_be_decided_is_refused(
     assert raised.value.condition == condition
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize(
     ("options", "told"),
     [

@@ -100,6 +100,7 @@ def test_what_is_no_list_of_keys(streams: Streams, wrong: Any) -> None:  # noqa:
         streams.join(hot=wrong)
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("options", [{"hot_parts": 1}, {"hot": [(1, 2)]}, {"on_late": "mark"}])
 def test_what_cannot_be(streams: Streams, options: dict[str, Any]) -> None:
     with pytest.raises(TailraceJoinError, match="TAILRACE_OPTION_INVALID"):

@@ -121,6 +121,7 @@ def rows_of(seed: int, count: int = 400) -> list[tuple[Any, ...]]:
     return [example(rng, number) for number in range(count)]
 
 
+@pytest.mark.contract
 def test_reports_of_hours_of_days_and_of_all_are_those_of_brute_force(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -225,6 +226,7 @@ def test_rows_before_since_do_not_count(spark: SparkSession) -> None:
     assert found["versions"] is None
 
 
+@pytest.mark.contract
 def test_one_duration_is_no_list_of_horizons(spark: SparkSession) -> None:
     rows = spark.createDataFrame([], SCHEMA)
     with pytest.raises(TypeError, match="`horizons` is a list of durations"):

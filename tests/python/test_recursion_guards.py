@@ -66,6 +66,7 @@ def test_path_columns_of_a_wrong_type_are_refused(spark: SparkSession) -> None:
             tailrace.recursively(chain(spark), lambda u: u.where("node < 3"), path_columns=columns)  # type: ignore[arg-type]
 
 
+@pytest.mark.contract
 def test_cycles_are_of_use_with_a_path_only(spark: SparkSession) -> None:
     with pytest.raises(tailrace.TailraceRecursionError, match="path_columns") as error:
         tailrace.recursively(chain(spark), lambda u: u.where("node < 3"), on_cycle="drop")

@@ -117,6 +117,7 @@ def test_each_micro_batch_draws_anew(trees: Trees) -> None:
         assert len({parent for _, parent in rows}) == len(rows) == 18
 
 
+@pytest.mark.contract
 @both_ways
 def test_a_sample_is_another_one_at_each_hop(spark: SparkSession, way: Op) -> None:
     start = spark.range(0, 300, 1, 2).selectExpr("id AS node")

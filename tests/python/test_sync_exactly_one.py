@@ -84,6 +84,7 @@ def test_any_unique_ids_give_the_rows_that_they_give_without_it(streams: Synced)
     assert found == expected
 
 
+@pytest.mark.contract
 def test_it_is_true_or_false(streams: Synced) -> None:
     with pytest.raises(TypeError, match="exactly_one"):
         streams.join(exactly_one="yes")

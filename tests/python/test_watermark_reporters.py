@@ -182,6 +182,7 @@ def test_another_roster_after_a_restart_counts_whatever_clock_it_comes_from(
     query.stop()
 
 
+@pytest.mark.contract
 def test_a_new_checkpoint_with_fewer_state_partitions_is_waited_for_alone(
     spark: SparkSession, tmp_path: Path, server: ServerProcess
 ) -> None:

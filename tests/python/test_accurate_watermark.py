@@ -91,6 +91,7 @@ def test_the_roster_from_a_list_a_file_a_frame_and_a_table(spark: SparkSession, 
         spark.catalog.dropTempView("web_hosts")
 
 
+@pytest.mark.slow
 def test_a_host_whose_rows_are_unread_is_not_silent(spark: SparkSession, tmp_path: Path) -> None:
     # A query that comes back after a pause, with a file a micro-batch to read.
     for number in range(12):

@@ -121,6 +121,7 @@ def test_the_state_shows_its_rows(spark: SparkSession, stopped: StreamQuery) -> 
     assert rows.where("key.key = 8").count() == 1
 
 
+@pytest.mark.slow
 def test_why_says_what_holds_a_row(stopped: StreamQuery) -> None:
     report = waiting.explain(str(stopped.checkpoint), "key=7", 10)
     (operator,) = report["operators"]

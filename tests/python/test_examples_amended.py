@@ -142,6 +142,7 @@ def test_late_events_amend_the_examples_whose_columns_they_change(stream_test: S
     assert seen > 0
 
 
+@pytest.mark.slow
 def test_an_amended_example_is_sampled_by_its_new_labels(
     spark: SparkSession, stream_test: StreamTest
 ) -> None:

@@ -102,6 +102,7 @@ def test_a_cached_definition_is_found_by_an_equal_one(
         cached.unpersist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attribution", [None, tailrace.linear()])
 def test_state_of_examples_moves_with_their_query(
     stream_test: StreamTest, tmp_path: Path, attribution: tailrace.Attribution | None

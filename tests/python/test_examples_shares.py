@@ -51,6 +51,7 @@ def _check(
     assert as_counted(rows) == as_counted(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -242,6 +243,7 @@ def test_a_label_with_an_attribution_does_not_come_back(
             query.run()
 
 
+@pytest.mark.slow
 def test_impressions_may_have_very_many_columns(spark: SparkSession, stream_test: StreamTest) -> None:
     many = [f"id + {i} AS c{i}" for i in range(1200)]
     sources = [stream_test.source(SCHEMA) for _ in range(2)]

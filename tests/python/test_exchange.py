@@ -171,6 +171,7 @@ def test_a_session_takes_an_export_alone(spark: SparkSession, tmp_path: Path, wr
         tailrace.import_state(spark, tmp_path / "new", **wrong)
 
 
+@pytest.mark.slow
 def test_columns_whose_parts_are_never_null(
     spark: SparkSession, stream_test: StreamTest, tmp_path: Path
 ) -> None:

@@ -38,6 +38,7 @@ def often_compacted(stream_test: StreamTest) -> Iterator[RuntimeConfig]:
         conf.unset(f"spark.tailrace.{name}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "seed"),
     [("lazy", 1), pytest.param("eager", 2, marks=_CAMPAIGN), pytest.param("inner", 3, marks=_LONG)],

@@ -129,6 +129,7 @@ def test_a_value_of_another_type_that_is_one_of_the_column(streams: Streams, val
         assert len(query.rows()) == 40
 
 
+@pytest.mark.slow
 def test_as_many_keys_as_there_may_be(streams: Streams) -> None:
     with streams.query(streams.join(hot=list(range(1000)))) as query:
         query.run()

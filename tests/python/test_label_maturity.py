@@ -154,6 +154,7 @@ def test_reports_of_other_rows_are_those_of_brute_force(spark: SparkSession, see
     assert reported(tailrace.label_maturity(spark, frame, **ARGUMENTS)) == oracle(rows, 1)
 
 
+@pytest.mark.slow
 def test_many_labels_have_the_error_that_the_report_states(spark: SparkSession) -> None:
     # Delays of 0 to 59,999 seconds in an order of their own: the rank of each is known.
     count = 60_000

@@ -29,6 +29,7 @@ def condition(error: BaseException) -> str:
     return str(error.condition)
 
 
+@pytest.mark.slow
 def test_a_loop_that_cant_be_seen_in_the_plan_ends_with_an_error(spark: SparkSession) -> None:
     """Without a limit of the user's, too: a node that is its own parent."""
     parents = spark.createDataFrame([(0, 0)], "node long, parent long")

@@ -136,6 +136,7 @@ def test_the_parts_of_a_random_split_are_all_rows_once(spark: SparkSession) -> N
     spread(ends)
 
 
+@pytest.mark.slow
 @both_ways
 def test_functions_in_python_draw_at_each_hop(spark: SparkSession, way: Op) -> None:
     @F.udf("long", useArrow=False)

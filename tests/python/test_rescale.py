@@ -147,6 +147,7 @@ def test_a_query_that_runs_elsewhere_and_has_nothing_to_do_goes_on(
         assert _partitions(query.checkpoint) == before
 
 
+@pytest.mark.slow
 def test_a_struct_among_the_keys(spark: SparkSession, stream_test: StreamTest) -> None:
     streams = Streams(stream_test)
 
@@ -280,6 +281,7 @@ def test_a_command_that_is_killed(spark: SparkSession, tmp_path: Path) -> None:
             _end(streams, query, other)
 
 
+@pytest.mark.slow
 def test_a_sink_that_has_the_batch_already(
     spark: SparkSession, stream_test: StreamTest, tmp_path: Path
 ) -> None:

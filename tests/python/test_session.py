@@ -157,6 +157,7 @@ class TestBuilder:
             tailrace.configure(not_a_builder)
 
 
+@pytest.mark.contract
 def test_a_session_of_ours_passes_again(spark: SparkSession) -> None:
     assert tailrace.configure(SparkSession.builder).getOrCreate() is spark
 

@@ -46,6 +46,7 @@ def test_a_pair_comes_out_with_its_second_row_and_the_state_falls_at_once(stream
         assert query.total("unmatchedLeft") == 1
 
 
+@pytest.mark.slow
 def test_any_unique_ids_give_the_rows_that_they_give_without_it(streams: Synced) -> None:
     """Rows of any partition and order; restarts in between switch it on and off."""
     rng = random.Random(7)

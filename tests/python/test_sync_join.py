@@ -90,6 +90,7 @@ def test_a_right_row_waits_for_the_slowest_left_partition(streams: Synced, emit:
         assert query.total("unmatchedRight") == 1
 
 
+@pytest.mark.slow
 def test_the_result_depends_on_the_data_alone(streams: Synced, tmp_path: Path) -> None:
     """Ids that both sides have, at any distance, read in batches of one file, of three, and all at once."""
     rng = random.Random(5)

@@ -82,7 +82,6 @@ def test_a_sink_that_appends_is_found_out(spark: SparkSession, tmp_path: Path) -
         crash_at_every_step(spark, tmp_path, appended(by_batch=False), [SERVED, CLICKED], _FEEDS[:1], lines)
 
 
-@pytest.mark.contract
 def test_a_few_steps_find_out_a_sink_that_appends(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=r"2 rows are too many after .*, create commits/"):
         crash_at_every_step(
@@ -90,6 +89,7 @@ def test_a_few_steps_find_out_a_sink_that_appends(spark: SparkSession, tmp_path:
         )
 
 
+@pytest.mark.contract
 def test_a_query_that_ends_by_itself_sees_all_batches(spark: SparkSession, tmp_path: Path) -> None:
     def pipeline(root: Path, served: DataFrame) -> DataStreamWriter:
         path = str(root / "out")

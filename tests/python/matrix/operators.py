@@ -214,7 +214,7 @@ OPERATORS: dict[str, Operator] = {
                 "event_time": None,
                 "name": "replays",
             },
-            ("replay/FilterReplays.scala", "ReplayOptions"),
+            ("replay/ReplayOptions.scala", "ReplayOptions"),
             frozenset({"metadata", "order"}),
         ),
         Operator(

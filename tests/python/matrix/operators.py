@@ -201,7 +201,7 @@ OPERATORS: dict[str, Operator] = {
                 "operator": "sink",
                 "upstreams": None,
             },
-            ("windows/WindowsResolution.scala", "WindowOptions"),
+            ("windows/WindowOptions.scala", "WindowOptions"),
         ),
         Operator(
             "filter_replays",

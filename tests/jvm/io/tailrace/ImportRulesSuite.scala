@@ -214,8 +214,6 @@ final class ImportRulesSuite extends AnyFunSuite {
       "watermark/HostTable",
       "driver/Silence",
       "driver/WaitFacts",
-      "driver/WaitText",
-      "driver/WatermarkText",
       "watermark/SourceProgress",
       "watermark/WatermarkStamp",
       "recursion/FeedbackFile",

@@ -217,8 +217,6 @@ final class ImportRulesSuite extends AnyFunSuite {
       "watermark/SourceProgress",
       "watermark/WatermarkStamp",
       "recursion/FeedbackFile",
-      "recursion/FeedbackName",
-      "recursion/HeldWatermark",
       "recursion/HopCounts",
       "recursion/RecursionOptions",
       "recursion/RowJudge",

@@ -75,7 +75,7 @@ private[sync] final class FoundRows(
   def joinedBase: AnyRef = first.base(0)
   def joinedAt: Long = first.at(0)
 
-  /** Goes on to the next of the other rows. All rows must have been found. @return false if there is none */
+  /** Advances to the next of the other rows. All rows must have been found. @return false if there is none */
   def nextOther(): Boolean = {
     if (position + 1 < rest.size) position += 1
     else {
@@ -168,8 +168,8 @@ private[sync] final class SpareRight(memory: RowMemory, bufferBytes: Long) exten
     } catch { case _: RowMemoryExhausted => false }
   }
 
-  /** Takes the rows in range. Each row is looked at once: left rows come by time, so the first one that
-    * reaches a row takes it, and a row that is too old for one is too old for the next.
+  /** Takes the rows in range. Each row is read once: left rows come in the order of time, so the first
+    * one that reaches a row takes it, and a row that is too old for one is too old for the next.
     */
   def take(range: JoinRange, found: FoundRows, newRight: NewRight, heldRight: HeldRight): Unit = {
     if (order == null) order = RowSort.byTime(rows)

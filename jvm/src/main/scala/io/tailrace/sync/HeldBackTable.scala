@@ -129,7 +129,7 @@ private[sync] final class HeldBackStream(
 
 private[sync] object HeldBackStream {
 
-  /** A source's limit, and at most so many rows if it is one of rows: others know nothing of rows. */
+  /** A source's limit, lowered to this number of rows if it is a limit on rows: other limits have no rows. */
   def within(limit: ReadLimit, room: Option[Long]): ReadLimit = limit match {
     case rows: ReadMaxRows if room.exists(_ < rows.maxRows) => ReadLimit.maxRows(room.get)
     case _ => limit

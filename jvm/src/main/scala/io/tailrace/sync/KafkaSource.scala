@@ -118,7 +118,7 @@ private[sync] object KafkaPartition {
   /** The columns of Kafka's source. */
   val Columns: Seq[String] = Seq("topic", "partition")
 
-  /** Whether columns are Kafka's own. */
+  /** True if columns are Kafka's own. */
   def isOf(columns: Seq[String]): Boolean = columns.forall(Columns.contains)
 }
 
@@ -183,7 +183,7 @@ private[sync] object KafkaOffsets {
   * {{{
   *   clicks, 7         ->  clicks-7            as Kafka's tools name them
   *   eu-west, 1        ->  eu-west-1
-  *   eu, west-1        ->  eu-west%2D1         a value behind the first column never contains `-`
+  *   eu, west-1        ->  eu-west%2D1         a value after the first column never contains `-`
   *   null              ->  %
   * }}}
   */

@@ -177,7 +177,7 @@ abstract class KeyHash {
   final def of(base: AnyRef, at: Long): Long =
     ofBytes(base, RowLayout.keyAt(at), RowLayout.keyLength(base, at))
 
-  /** Of a key that is somewhere else. */
+  /** The hash of a key that isn't in a row. */
   def ofBytes(base: AnyRef, at: Long, length: Int): Long
 }
 

@@ -69,7 +69,7 @@ final class DurableFiles(open: => CheckpointFileManager) {
 
   /** Reads a file that must exist.
     *
-    * @param neededBy what can't go on without the file, for errors: "batch 7"
+    * @param neededBy the part of the query that needs the file, for errors: "batch 7"
     * @throws io.tailrace.common.TailraceStateException if the file can't be read
     */
   def read(path: Path, neededBy: => String): Array[Byte] =
@@ -104,7 +104,7 @@ final class DurableFiles(open: => CheckpointFileManager) {
     case _ => None
   }
 
-  /** Deletes files, where the file system can by a request for many and without a look at what is there. */
+  /** Deletes files; if the file system can, by one request for many, without checking that they exist. */
   def deleteAll(paths: Seq[Path]): Unit = manager match {
     case bulk: BulkDeletes => bulk.deleteAll(paths)
     case _ => paths.foreach(delete)
@@ -127,7 +127,7 @@ final class DurableFiles(open: => CheckpointFileManager) {
 /** A file manager that deletes several files by one request. */
 trait BulkDeletes {
 
-  /** How many at most. */
+  /** The maximum number. */
   def deletePage: Int
 
   /** @param paths of files, which need not exist */

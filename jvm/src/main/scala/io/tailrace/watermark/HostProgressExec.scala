@@ -304,10 +304,10 @@ private[tailrace] final class HostMaxima {
   private var names = new Array[Byte](FirstCells * 16)
   private var namesEnd = 0
 
-  /** The number of rows behind the watermark. */
+  /** The number of late rows. */
   var late = 0L
 
-  /** The least completeness of a stamp, in its units. */
+  /** The minimum completeness of the stamps, in their units. */
   var share: Long = WatermarkStamp.WholeShare
 
   def see(host: UTF8String, time: Long): Unit = {

@@ -100,9 +100,9 @@ private[watermark] final class ServerConnection(server: ServerSettings, servers:
     }
   }
 
-  /** Makes of a report what a server of an earlier release takes, where 0 stands for no low watermark.
+  /** Converts a report for a server of an earlier release, to which 0 means that there is no low watermark.
     *
-    * @throws java.io.IOException if a time is before 1970, which such a server would take for 1970
+    * @throws java.io.IOException if a time is before 1970, which such a server would treat as 1970
     */
   private def since1970(body: ObjectNode): Unit = {
     def refuse(what: String) = throw new RefusedReportException(
@@ -146,8 +146,8 @@ private[watermark] final class ServerConnection(server: ServerSettings, servers:
     json.readTree(answer.body)
   }
 
-  /** Two codes end the query, because another query or run reports the same. After other refusals the server
-    * is asked again: somebody may raise a limit or remove something.
+  /** Two codes end the query, because another query or run reports the same. After other refusals the
+    * request is repeated: somebody may raise a limit or remove something.
     */
   private def refuse(body: String): Unit = {
     val problem = json.readTree(body)
@@ -171,7 +171,7 @@ private[watermark] object ServerConnection {
   // The greatest integer that every JSON parser reads exactly. As a time it is in 2255.
   private val LatestTime = (1L << 53) - 1
 
-  /** The least one, in 1684. It stands for no low watermark. */
+  /** The smallest such integer, a time in 1684. It means that there is no low watermark. */
   val Earliest: Long = -LatestTime
 
   /** The version of the protocol: since 2 there are times before 1970. */
@@ -194,7 +194,7 @@ private[watermark] object ServerConnection {
   /** A time in an answer; none if it is null or missing. */
   def time(node: JsonNode): Option[Long] = Option.when(node.isIntegralNumber)(node.asLong)
 
-  /** Says what an operator does, in words for people. The server refuses a whole report for one bad label. */
+  /** The label of an operator, for people. The server refuses a whole report because of one invalid label. */
   def putLabel(operator: ObjectNode, words: String): Unit = {
     val shown = words.codePoints.toArray.map { point =>
       if (Unprintable(Character.getType(point).toByte)) '?'.toInt else point

@@ -17,14 +17,14 @@ import scala.annotation.tailrec
 
 import org.apache.spark.internal.Logging
 
-/** Sends the requests of one run of a query to the watermark servers that it names. They are replicas: each of
-  * them keeps all that it knows in one store, and knows what the others have taken. So any of them may get any
-  * request, and a report may arrive at two.
+/** Sends the requests of one run of a query to the watermark servers that it names. They are replicas over
+  * one store: each sees what the others have accepted. So any of them may receive any request, and two of them may
+  * receive the same report.
   *
   * {{{
   *   request ──> a    no connection, no whole answer within 2 s, 5xx      the next one gets it
-  *           ──> b    200                                                 b is asked first from now on
-  *                    4xx                                                 so it is; each server would refuse
+  *           ──> b    200                                                 b is tried first from now on
+  *                    4xx                                                 the same; each server would refuse
   * }}}
   *
   * Every answer has the id of its server's store. If two servers have different stores, the query ends: each
@@ -42,7 +42,7 @@ private[watermark] final class ServerFailover(server: ServerSettings) extends Lo
 
   @volatile private var answeredLast = 0
 
-  // What each server has said last: it may come back with another store.
+  // The last answer of each server: it may come back with another store.
   private val stores = new ConcurrentHashMap[String, String]
   private lazy val compared: Unit = askForStores()
 

@@ -6,7 +6,7 @@ import org.apache.hadoop.fs.Path
 import io.tailrace.checkpoint.DurableFiles
 import io.tailrace.driver.{SourceFacts, SparkWatermark}
 
-/** Which hosts a query waits for, by its checkpoint. */
+/** The hosts that hold a query back, by its checkpoint. */
 private[tailrace] object SourceWaits {
 
   /** The number of hosts that are named. */

@@ -59,7 +59,7 @@ object FeedbackFile {
     }
   }
 
-  /** The columns of a file's rows, which stand in front of them.
+  /** The columns of a file's rows, which precede the rows.
     *
     * @param name  the file, for errors
     * @param place where it is read

@@ -17,7 +17,7 @@ import org.apache.spark.util.SerializableConfiguration
 import io.tailrace.common.StepwiseRows
 import io.tailrace.driver.{DriverWatermarkExec, HeldWork, RunState, SkippedBatch, TellsDriver}
 
-/** Passes the results of op on, and writes them for the next micro-batch, which gives them to op again.
+/** Emits the results of op, and writes them for the next micro-batch, which passes them to op again.
   *
   * {{{
   *   input ──────┐
@@ -142,7 +142,7 @@ private[recursion] final class FeedbackTask(run: FeedbackRun, rules: RecursionRu
   }
 }
 
-/** The rows that come out of a task. Its file is complete when the last row has been taken. */
+/** The rows that a task emits. Its file is complete when the last row has been consumed. */
 private[recursion] final class FedBackRows(
     run: FeedbackRun,
     name: FeedbackName,

@@ -17,7 +17,7 @@ import io.tailrace.common.{StepwiseRows, TailraceConf, UnsafeRows}
   *
   * {{{
   *   op needs no exchange of its argument:  FixpointRDD, all hops in the task that has the row, one job
-  *   op exchanges it (a join of two large tables, repartition):  ShuffledFixpoint, a job a hop
+  *   op exchanges it (a join of two large tables, repartition):  ShuffledFixpoint, one job per iteration
   * }}}
   *
   * @param argument  the id of the leaves of `body` that stand for op's argument
@@ -207,7 +207,7 @@ private[recursion] final class Generations(
   }
 
   private def finish(): Unit = {
-    // Op need not take all rows that it is given, but the operators before the recursion must see their end.
+    // Op need not consume all rows, but the operators before the recursion must see the end of their rows.
     while (argument.hasNext) argument.next()
     hops += Hop(judge.returned - rowsBefore, System.nanoTime - startedNanos)
     if (current != null) current.clear()
@@ -223,10 +223,10 @@ private[recursion] final class Generations(
 
 private object Generations {
 
-  /** A power of two less one: after so many rows the task looks whether it has been cancelled. */
+  /** The number of rows between two checks for cancellation, less one; a power of two less one. */
   private val RowsPerCheck = 1023
 
-  // Up to so many rows, or bytes, are objects in memory; more are in pages that Spark can spill.
+  // The rows and bytes that are objects in memory at most; further rows are in pages that Spark can spill.
   private val RowsInMemory = 4096
   private val BytesInMemory = 4L << 20
 

@@ -153,7 +153,7 @@ private[recursion] object ShuffledFixpoint {
 }
 
 /** Bounds what a hop leaves to the next one: the partitions that a union or a product adds, and the chain of
-  * RDDs behind it. Spark sends the whole chain to each task, and walks through it recursively.
+  * its parent RDDs. Spark sends the whole chain to each task, and traverses it recursively.
   *
   * @param keep       makes Spark keep the rows of an RDD
   * @param partitions the most that a hop may have
@@ -174,10 +174,10 @@ private[recursion] object KeptHop {
   /** The longest chain of RDDs. Several hundred don't fit on the stack of the thread that sends a task. */
   private val LongestLineage = 64
 
-  /** So many rows are worth a partition of the next hop. */
+  /** The number of rows that justifies a partition of the next hop. */
   private val RowsPerPartition = 10000L
 
-  /** The number of partitions that is enough for so many rows. */
+  /** The number of partitions that suffices for a number of rows. */
   def partitionsFor(rows: Long): Int =
     Math.max(1L, Math.min(Int.MaxValue.toLong, rows / RowsPerPartition)).toInt
 

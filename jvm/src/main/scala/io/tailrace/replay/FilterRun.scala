@@ -48,8 +48,8 @@ private[replay] final class FilterRun(val name: String, val directory: Path) ext
     }
   }
 
-  /** What the batch before has moved, if this run has done it and executors are elsewhere. Spark removes it when
-    * no batch refers to it.
+  /** The marks that the previous batch has moved, if this run has executed it and executors are remote. Spark
+    * removes them when no batch refers to them.
     */
   def movedBefore(batch: Long): Option[Broadcast[Array[Byte]]] = synchronized(doneBefore(batch).flatMap(_._3))
 

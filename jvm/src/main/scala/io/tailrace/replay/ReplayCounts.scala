@@ -65,7 +65,7 @@ object OriginGaps {
 
 object ReplayCounts {
 
-  /** People read the progress, so it names no more origins. */
+  /** The most origins that the progress names: people read it. */
   private val Origins = 20
 
   val Schema: StructType = Seq("passed", "replays", "unprotected", "gaps", "returned", "forgotten")

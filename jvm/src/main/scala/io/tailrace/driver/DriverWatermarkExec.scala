@@ -23,7 +23,7 @@ trait DriverWatermark {
     */
   def after(batch: StreamingBatch, session: SparkSession): Option[Long]
 
-  /** The hosts that it waits for, after a micro-batch; none if it isn't made of hosts. */
+  /** The hosts that hold it back, after a micro-batch; none if it isn't made of hosts. */
   def waits(session: SparkSession): Option[SourceFacts] = None
 }
 
@@ -83,7 +83,7 @@ object DriverWatermarkExec {
     )
 }
 
-/** The watermark, as the event time that the watermark may go as far as. */
+/** The watermark, as the event time up to which the watermark may advance. */
 private final class DriverWatermarkStats(session: SparkSession, watermark: DriverWatermark)
     extends DriverEventTimes {
   private lazy val batch: StreamingBatch = StreamingBatch.current(session)

@@ -1,7 +1,7 @@
 package io.tailrace.driver
 
-/** Notices that an operator has had input for a while, and that nothing has come out of it. A row that is emitted
-  * begins it anew.
+/** Detects an operator that has had input for a while and has emitted nothing. An emitted row restarts the
+  * measurement.
   *
   * {{{
   *   limit 10 minutes      12:00 input   12:06 input   12:11 input   12:12 input   12:30 a row   12:41 input
@@ -33,6 +33,6 @@ private[tailrace] final class NoOutput(limitMs: Long) {
       since.map(nowMs - _).filter(passed => hasInput && !hasTold && passed >= limitMs)
     }
 
-  /** Somebody was told. */
+  /** The user has been warned. */
   def told(): Unit = hasTold = true
 }

@@ -2,10 +2,10 @@ package io.tailrace.driver
 
 import org.apache.spark.sql.tailrace.{SparkSession, StreamWatermarks, StreamingRun}
 
-/** The watermark of the query of this thread, and who holds it, after a batch. */
+/** The watermark of this thread's query after a batch, and the inputs that hold it back. */
 private[tailrace] object QueryWatermark {
 
-  /** @param nowMs the watermark in the batch of the operator that is asked about; 0: none yet */
+  /** @param nowMs the watermark in the batch of the operator in question; 0: none yet */
   def facts(session: SparkSession, nowMs: Long): WatermarkFacts = {
     val run = StreamingRun.current(session)
     val times = StreamWatermarks.current(session)

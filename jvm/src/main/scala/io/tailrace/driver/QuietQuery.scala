@@ -3,14 +3,14 @@ package io.tailrace.driver
 /** Measures for how long a query has had no input, in one run.
   *
   * {{{
-  *   asked at        0 s   10 s   20 s   2 h      2 h 10 s      limit 80 s: one question counts 10 s at the most
+  *   checked at      0 s   10 s   20 s   2 h      2 h 10 s      limit 80 s: one check counts at most 10 s
   *   input           yes   no     no     no       no
-  *   silence         0     10     20     30       40
+  *   idle            0     10     20     30       40
   * }}}
   *
-  * A question is Spark's, whether another micro-batch is needed, when it has just asked the sources. What one of them adds
-  * is bounded, as in [[Silence]]: a process that stood still, a source that didn't answer and a long micro-batch are no
-  * silence. Nor is the time when the query was down: silence begins with the run, and with each batch that has input.
+  * Spark checks whether another micro-batch is needed when it has just asked the sources. The time that one check adds
+  * is bounded, as in [[Silence]]: a suspended process, a source that didn't answer and a long micro-batch don't count
+  * as idle time. Nor does downtime: idle time begins with the run, and again with each batch that has input.
   *
   * Not for several threads.
   *
@@ -30,7 +30,7 @@ private[tailrace] final class QuietQuery(limitMs: Long) {
     if (hasInput) heard = silence.clockMs
   }
 
-  /** What waits is let out: only another silence of that length lets more out. */
+  /** Notes that buffered rows are flushed: only another idle time of that length flushes more. */
   def beginAnew(): Unit = heard = silence.clockMs
 
   /** Spark asks whether another batch is needed. @return whether there was no input for too long */

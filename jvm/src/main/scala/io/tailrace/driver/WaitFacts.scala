@@ -1,11 +1,12 @@
 package io.tailrace.driver
 
-/** What is known of the watermark of a query, and of who holds it. Times are event times in microseconds.
+/** The known facts about the watermark of a query, and about the inputs that hold it back. Times are event times in
+  * microseconds.
   *
   * @param now           none: there is none yet
   * @param takesGreatest whether it is that of the furthest stream: Spark's policy `max`
-  * @param streams       of which Spark takes it. Empty: unknown
-  * @param sides         what can only be supposed: the newest row that the state has of each side
+  * @param streams       that Spark computes it from. Empty: unknown
+  * @param sides         an assumption: the newest row that the state has of each side
   * @param sources       those of `tailrace.accurate_watermark`
   */
 final case class WatermarkFacts(
@@ -21,7 +22,7 @@ final case class WatermarkFacts(
   */
 final case class StreamFacts(name: String, time: Option[Long])
 
-/** The hosts that an accurate watermark waits for.
+/** The hosts that hold back an accurate watermark.
   *
   * @param low     their low watermark; none: too few of them have been seen
   * @param hosts   how many there are
@@ -40,20 +41,20 @@ final case class SourceFacts(
     said: Seq[String] = Nil
 )
 
-/** What is known of the rows that wait in a join. */
+/** The known facts about the buffered rows of a join. */
 sealed trait JoinFacts {
 
-  /** True if they say why nothing is emitted. */
+  /** True if they explain why nothing is emitted. */
   def isReason: Boolean
 }
 
-/** A row that waits, the next one that is emitted.
+/** The buffered row that is emitted next.
   *
   * @param time      its event time
   * @param isBound   whether the row may be newer than `time`
   * @param partition of the state
   * @param key       its key in words; none: unknown
-  * @param needs     the watermark that lets it out, or the time that a synced join's right side must reach.
+  * @param needs     the watermark at which it is emitted, or the time that a synced join's right side must reach.
   *                  None: unknown
   * @param atMostMore the part of a release step that may be missing beyond that; 0 if `needs` is exact
   */
@@ -68,14 +69,14 @@ final case class NextRow(
 
 /** Rows of `tailrace.join`.
   *
-  * @param isGrouped whether a row is emitted for each left row, when its window has closed; else pairs at once
+  * @param isGrouped whether a row is emitted for each left row, when its window has closed; otherwise pairs at once
   * @param watermark of the join, which operators before it may hold back; none: there is none yet
-  * @param left      rows that wait; none: unknown
+  * @param left      buffered rows; none: unknown
   * @param right     the same
   * @param next      the next row to be emitted; of pairs, the next one that is given up
-  * @param late      rows of the last batch that were behind the watermark, left and right
+  * @param late      late rows of the last batch, left and right
   * @param streams   those of the labels of examples; of another join none
-  * @param closeAfterMs after how long without input of the query rows come out all the same; none: unknown, or never
+  * @param closeAfterMs idle time of the query after which rows are flushed; none: unknown, or never
   * @param closedThrough left rows up to this time have been emitted that way, before the watermark
   */
 final case class LabelFacts(
@@ -98,7 +99,7 @@ final case class LabelFacts(
 /** The stream of one or several labels.
   *
   * @param readTo    its watermark, in microseconds; none: no row of it has come since the query started
-  * @param silentMs  for how long it has given nothing, while others gave rows
+  * @param silentMs  for how long it has had no rows, while others had rows
   * @param isStalled whether that is too long, and the others are ahead of it
   * @param onStall   the policy
   */
@@ -126,7 +127,7 @@ final case class SyncFacts(
     ofSeveral: Seq[String] = Nil
 ) extends JoinFacts {
 
-  /** How far all right partitions have been read. */
+  /** The time up to which all right partitions have been read. */
   def rightReadTo: Option[Long] = sides.find(_.side == "right").flatMap(_.readTo)
 
   override def isReason: Boolean = next.forall(_.needs.exists(needs => rightReadTo.forall(_ < needs)))

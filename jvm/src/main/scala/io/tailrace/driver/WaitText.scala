@@ -2,8 +2,8 @@ package io.tailrace.driver
 
 import io.tailrace.common.{Durations, EventTimes}
 
-/** Says what the rows of a join wait for, in sentences for people: of `tailrace why`, and of the warning of a
-  * query that gives nothing.
+/** Explains in sentences what holds back the rows of a join: for `tailrace why`, and for the warning of a query
+  * without output.
   */
 object WaitText {
   import EventTimes.iso
@@ -15,7 +15,7 @@ object WaitText {
     case sync: SyncFacts => synced(sync)
   }
 
-  /** What a row waits for.
+  /** The reason why a row is buffered.
     *
     * @param whose which rows it is the first of: " of this key"
     */
@@ -42,7 +42,7 @@ object WaitText {
     s"${if (row.isBound) "not older than" else "of"} ${iso(row.time)} ($place)"
   }
 
-  /** @param next what the next micro-batch does if nothing is missing */
+  /** @param next the effect of the next micro-batch if nothing is missing */
   private def missing(watermark: Option[Long], needs: Long, atMostMore: Long, next: String): String =
     watermark match {
       case None => "there is no watermark yet"
@@ -53,7 +53,7 @@ object WaitText {
     }
 
   /** @param readTo all right partitions
-    * @param needs  the least time that they must reach
+    * @param needs  the minimum time that they must reach
     */
   private def past(readTo: Option[Long], needs: Long): String = {
     val now = readTo match {

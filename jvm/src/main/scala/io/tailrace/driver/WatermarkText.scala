@@ -2,7 +2,7 @@ package io.tailrace.driver
 
 import io.tailrace.common.{Durations, EventTimes}
 
-/** Says who holds a watermark, in sentences for people. */
+/** Explains in sentences which inputs hold back a watermark. */
 object WatermarkText {
   import EventTimes.iso
 

@@ -9,7 +9,7 @@ import scala.xml.{Elem, NodeSeq}
 /** The last micro-batches of a query as an SVG, which needs no script.
   *
   * {{{
-  *   rows read        | ▂ ▆ ▃ █ ▅       a bar a micro-batch
+  *   rows read        | ▂ ▆ ▃ █ ▅       a bar per micro-batch
   *   rows that wait   | ▁▂▃▃▄▄▅▅        likewise
   *   seconds          | ▂▂▂█▂           of a micro-batch
   * }}}

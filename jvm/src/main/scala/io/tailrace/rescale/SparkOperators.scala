@@ -9,8 +9,8 @@ import io.tailrace.checkpoint.{DurableFiles, RepartitionTurn, SparkCheckpoint}
 import io.tailrace.rewrite.StoppedQuery
 
 /** The state of Spark's own operators in a query that is rescaled. Spark writes it for the new number into a
-  * checkpoint of its own, which has only these operators: Spark's rewriter takes all that it finds. Nothing of the
-  * query's changes before the [[RepartitionTurn]].
+  * checkpoint of its own, which has only these operators, because Spark's rewriter takes all operators that it finds.
+  * The query's own files don't change before the [[RepartitionTurn]].
   *
   * @param operators at least one
   */
@@ -26,7 +26,7 @@ private[rescale] final class SparkOperators(
   private val staged = RepartitionTurn.stagedAt(root, UUID.randomUUID.toString)
   private val files = DurableFiles.in(root, conf)
 
-  /** Refuses what can't be rescaled. */
+  /** Refuses operators that can't be rescaled. */
   def check(): Unit = {
     val obstacles = operators.flatMap(of => repartition.obstacle(of).map(why => s"${of.name} ($why)"))
     if (obstacles.nonEmpty) throw RescaleErrors.unsupported(checkpoint, obstacles)
@@ -37,7 +37,7 @@ private[rescale] final class SparkOperators(
   /** Writes the new state.
     *
     * @param ids of the other operators, in Spark's checkpoint format 2
-    * @return what turns the query over to it
+    * @return the turn that switches the query to it
     */
   def stage(partitions: Int, ids: Map[Long, Seq[Seq[String]]]): RepartitionTurn = {
     RepartitionTurn.deleteStaged(root, conf)
@@ -58,7 +58,7 @@ private[rescale] final class SparkOperators(
     )
   }
 
-  /** Deletes what [[stage]] has written, before the turn. */
+  /** Deletes the files of [[stage]], before the turn. */
   def delete(): Unit = files.delete(staged)
 
   /** Spark keeps an operator's metadata beside its partitions, and schemas in the first one. */

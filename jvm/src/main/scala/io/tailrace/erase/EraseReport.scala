@@ -3,12 +3,12 @@ package io.tailrace.erase
 import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
-/** What an erasure has done, or would do.
+/** The result of an erasure, or of a dry run.
   *
-  * @param version   of the state that has been written anew
-  * @param rows      of the state that is left
+  * @param version   of the rewritten state
+  * @param rows      of the remaining state
   * @param bytes     of its files
-  * @param untouched what may have rows of the subjects still, in words
+  * @param untouched the parts that may still have rows of the subjects, in words
   */
 final case class EraseReport(
     checkpoint: String,
@@ -30,7 +30,7 @@ final case class EraseReport(
 /** The rows of one side of a join.
   *
   * @param name    the operator's, in the query's progress
-  * @param side    "left", "right", or "matches": right rows that eager matching has found for left rows that wait
+  * @param side    "left", "right", or "matches": right rows that eager matching has found for buffered left rows
   * @param applies whether all columns of the condition are there; then `erased` says how many rows fulfilled it
   */
 final case class ErasedSide(operator: Long, name: String, side: String, applies: Boolean, erased: Long)

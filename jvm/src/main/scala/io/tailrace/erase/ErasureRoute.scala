@@ -38,7 +38,7 @@ private[erase] object ErasureRoute {
   val Matches = "matches"
 }
 
-/** @param kept where rows go that aren't erased */
+/** @param kept the route of rows that aren't erased */
 private final class ErasureRoute(
     columns: StateColumns,
     left: Option[InternalRow => Boolean],
@@ -85,7 +85,7 @@ private final class ErasureRoute(
       case LeftTimeSorted | HeldLeft if lefts.isEmpty => Option.when(isLeft(live, row))(Left)
       case LeftTimeSorted => Option.when(isErasedLeft(row.seq))(Left)
       case LeftKeySorted if RowLayout.valueLength(row.base, row.at) == 0 =>
-        // Its row counts where it is whole.
+        // A row is counted where it is stored whole.
         Option.when(isErasedLeft(row.seq))("")
       case LeftKeySorted | LeftOut => Option.when(isLeft(live, row))(Left)
       case RightKeySorted | RightTimeSorted | HeldRight | RightNewest =>
@@ -101,7 +101,7 @@ private final class ErasureRoute(
     left.exists(test => test(decoder.left(live, row)))
 
   private def isRight(live: LiveSection, row: RunCursor, keyed: RunCursor): Boolean = right.exists { test =>
-    // The matches of a left row without a key are none.
+    // A left row without a key has no matches.
     RowLayout.keyLength(keyed.base, keyed.at) > 0 &&
     test(joined(keyOf(live, keyed), decoder.right(live, row)))
   }

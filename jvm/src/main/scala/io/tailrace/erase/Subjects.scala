@@ -85,7 +85,7 @@ private[erase] final class SubjectsOfTable(session: SparkSession, table: DataFra
   }
 
   /** The subjects as rows of the types of the join's columns, in order. Null is nobody. A value that its column can't
-    * have is refused: cut to 7, a subject 7.9 would be somebody else.
+    * hold is refused: truncated to 7, a subject 7.9 would be somebody else.
     */
   private def valuesOf(types: Seq[DataType]): Array[InternalRow] = {
     val input = SparkPlans.analyzed(table)
@@ -218,7 +218,7 @@ private[erase] final class JoinNames(
       (fields(key.map(leftKey), 2), fields(key.map(rightKey), 2))
     } else {
       val key = keyNamed(name)
-      // The events of the label have it, too, where nobody looks for it: they would stay.
+      // The events of the label have it, too, where no condition finds it: they would stay.
       if (key.isEmpty)
         ofLabels.find { case (_, column) => same(column, name) }.foreach { case (label, column) =>
           throw EraseErrors.ofLabel(column, label, operator, keys)

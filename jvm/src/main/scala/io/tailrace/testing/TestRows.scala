@@ -48,13 +48,13 @@ final class TestRows(val schema: StructType, val planned: () => Unit) extends Au
     staged ++= PythonRows.read(pickled, schema)
   }
 
-  /** Lets queries see the staged rows. */
+  /** Makes the staged rows visible to queries. */
   def flush(): Unit = synchronized {
     rows ++= staged
     staged.clear()
   }
 
-  /** Lets queries run a batch, with rows or without. */
+  /** Makes queries run a batch, with or without rows. */
   def tick(): Unit = synchronized { ticks += 1 }
 
   def end: Offset = synchronized(RowNumber(rows.size.toLong, ticks))

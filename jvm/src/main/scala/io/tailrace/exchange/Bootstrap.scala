@@ -20,15 +20,15 @@ import io.tailrace.join.{ImportableJoin, JoinCheckpoint}
 import io.tailrace.rewrite.NewCheckpoint
 import io.tailrace.state.{CheckpointFiles, Manifest, StateFileNames}
 
-/** What the sources and the watermark of a new checkpoint are.
+/** The state of the sources and the watermark of a new checkpoint.
   *
-  * @param batch           the last one that the checkpoint says has completed. The query resumes with the next one
-  * @param offsets         where each source has been read to, in the order of the query, as Spark's log has them
+  * @param batch           the last one that is completed according to the checkpoint. The query resumes with the next
+  * @param offsets         the end of each source's read rows, in the order of the query, as in Spark's log
   * @param watermarkMs     of the next batch
   * @param lateWatermarkMs rows of the next batch are late by it
   * @param entry           settings for Spark's offset log; none: those of the session
-  * @param sources         what the sources have in their checkpoint; it is copied
-  * @param settings        what the checkpoint is bound to; none: what the join says
+  * @param sources         the sources' own files in the checkpoint; they are copied
+  * @param settings        the pinned settings of the checkpoint; none: those of the join
   */
 private[exchange] final case class Beginning(
     batch: Long,
@@ -40,13 +40,13 @@ private[exchange] final case class Beginning(
     settings: Option[Map[String, String]] = None
 )
 
-/** Makes a checkpoint of rows: it runs the query's join for one micro-batch over them, by Spark itself, and then says
-  * in Spark's logs where the query's own sources are. So state, schemas and metadata are what a query writes.
+/** Makes a checkpoint of rows: it runs the query's join in Spark for one micro-batch over them, and then writes the
+  * positions of the query's own sources into Spark's logs. So state, schemas and metadata are those of a real query.
   *
   * {{{
   *   <checkpoint>-import-<unique>/   the query's batch 0, over Parquet files of the rows; the watermark is 0, so no row
-  *                                   is late, and no group comes out
-  *     version 1 becomes version N + 1, and says what the rows don't; offsets/N, commits/N
+  *                                   is late, and no group is emitted
+  *     version 1 becomes version N + 1, with facts that rows don't have; offsets/N, commits/N
   *   <checkpoint>/                   gets the files: [[NewCheckpoint]]
   * }}}
   */
@@ -65,7 +65,7 @@ private[exchange] final class Bootstrap(of: SparkSession, checkpoint: String, se
   private val counts = mutable.HashMap.empty[String, Long]
   private val files = DurableFiles.in(work, conf)
 
-  /** Refuses a checkpoint that is there, and a beginning that its query couldn't begin with. */
+  /** Refuses a checkpoint that exists already, and a start that its query couldn't make. */
   def check(beginning: Beginning): Unit = {
     target.checkFree()
     LiteralPath.checkStreamed(work)
@@ -123,13 +123,13 @@ private[exchange] final class Bootstrap(of: SparkSession, checkpoint: String, se
   private def stream(name: String, rows: DataFrame, uncounted: Option[String]): DataFrame = {
     val path = new Path(work, name).toString
     rows.write.parquet(path)
-    // Of the footers.
+    // Read from the footers.
     val written = LiteralPath.reader(session.read).schema(rows.schema).parquet(path)
     counts(name) = uncounted.fold(written)(mark => written.where(!col(quoteIdentifier(mark)))).count()
     session.readStream.schema(rows.schema).parquet(path)
   }
 
-  /** A stream in the place of the join's input, with the same columns and the mark behind them. */
+  /** A stream in the place of the join's input, with the same columns followed by the mark. */
   private def input(stream: DataFrame, of: Seq[Attribute]): LogicalPlan = {
     val plan = SparkPlans.analyzed(stream)
     Project(
@@ -185,7 +185,7 @@ private[exchange] final class Bootstrap(of: SparkSession, checkpoint: String, se
     sources.foreach(DurableFiles.copyAll(_, own, conf, "the import"))
   }
 
-  // Of the stores that the micro-batch has made, in checkpoint format 2, and how many they are.
+  // Ids of the stores that the micro-batch has made, in checkpoint format 2, and their number.
   private var ids: Option[Array[String]] = None
   private var partitions = 0
 

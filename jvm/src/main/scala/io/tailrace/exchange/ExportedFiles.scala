@@ -5,16 +5,16 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 
 import io.tailrace.checkpoint.DurableFiles
 
-/** The files of an export. Its description names them, so that one that a copy has left out is missed.
+/** The files of an export. Its description names them, so that a file that a copy has left out is detected.
   *
-  * A user may edit a table: write other rows under the same names, add files, or write it anew, so that all files have
-  * other names. What nobody does on purpose is to lose some of them:
+  * A user may edit a table: write other rows under the same names, add files, or rewrite it, so that all files have
+  * other names. Nobody loses some of them on purpose:
   *
   * {{{
-  *   named               there                what it is
-  *   a b c               a b c                as it was, or edited in place
+  *   named               present              meaning
+  *   a b c               a b c                unchanged, or edited in place
   *   a b c               a b c d              rows were added
-  *   a b c               d                    written anew
+  *   a b c               d                    rewritten
   *   a b c               a b                  c is missing
   *   a b c               a b d                c is missing
   *   a b c               nothing              all are missing

@@ -10,8 +10,8 @@ import io.tailrace.state.{LateRows, Manifest}
   *
   * @param emitted left rows that were emitted and may be amended
   * @param right   has the column `behind` after these, if that is there
-  * @param behind  the watermark that a right row was behind when it came; null if it wasn't late
-  * @param beside  what the state says beside its rows; none: they are rows of tables
+  * @param behind  the watermark at which a right row was late when it arrived; null if it wasn't late
+  * @param beside  the facts in the state besides its rows; none: they are rows of tables
   */
 private[exchange] final case class ImportedRows(
     left: DataFrame,
@@ -21,8 +21,8 @@ private[exchange] final case class ImportedRows(
     beside: Option[CarriedState] = None
 ) {
 
-  /** The versions in which right rows count as late. In the query that they are of, each was made by a micro-batch; how
-    * many there were in between says nothing.
+  /** The versions in which right rows count as late. In the exported query, each was made by a micro-batch; the
+    * number of versions in between has no meaning.
     *
     * {{{
     *   _behind   null   12:31   12:31   12:40
@@ -35,7 +35,7 @@ private[exchange] final case class ImportedRows(
     found.sorted.zipWithIndex.map { case (watermark, i) => LateRows(i + 2L, watermark) }
   }
 
-  /** The left rows with what [[io.tailrace.join.ImportableJoin.importing]] wants behind them. */
+  /** The left rows with the columns that [[io.tailrace.join.ImportableJoin.importing]] appends. */
   def markedLeft: MarkedRows = {
     val mark = ReadRows.freeName("_emitted", left.columns)
     def marked(rows: DataFrame, isEmitted: Boolean) =
@@ -67,9 +67,9 @@ private[exchange] final case class ImportedRows(
 /** @param mark the last column */
 private[exchange] final case class MarkedRows(frame: DataFrame, mark: String)
 
-/** What a new state gets of the one that was exported, beside its rows.
+/** The facts besides its rows that a new state takes from the exported one.
   *
-  * @param operatorTime none: the join doesn't look at what it was
+  * @param operatorTime none: the join doesn't use the previous one
   * @param amendsAfter  none: no left rows are amended
   */
 private[exchange] final case class CarriedState(
@@ -78,8 +78,8 @@ private[exchange] final case class CarriedState(
     amendsAfter: Option[Long]
 ) {
 
-  /** @param oldest time of the left rows. One that was edited may be older than all that haven't been emitted: it
-    *               waits, too
+  /** @param oldest time of the left rows. An edited row may be older than all rows that haven't been emitted: it is
+    *               buffered, too
     */
   def restated(manifest: Manifest, oldest: Option[Long], late: Seq[LateRows]): Manifest = manifest.copy(
     expiredThrough = Math.min(expiredThrough, oldest.fold(Long.MaxValue)(_ - 1)),

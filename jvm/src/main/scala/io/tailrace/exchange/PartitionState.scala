@@ -32,7 +32,7 @@ private[exchange] final class PartitionState(join: JoinState, partition: Int, co
     found
   }
 
-  /** The rows of a store, a section after the other. @param row a copy of what is taken of one; none: it is left out */
+  /** The rows of a store, section by section. @param row a copy of a row's exported part; none: it is left out */
   def rows(kind: StoreKind)(row: (LiveSection, RunCursor) => Option[InternalRow]): Iterator[InternalRow] =
     sections(kind).iterator.flatMap { live =>
       val cursor = live.cursor()
@@ -52,7 +52,7 @@ private[exchange] final class PartitionState(join: JoinState, partition: Int, co
     }
 }
 
-/** Rows of a label join of which an export has more than the rows that wait, in a task. */
+/** Rows of a label join that an export has in addition to the buffered rows, in a task. */
 private[exchange] final class StoredRows(
     join: JoinState,
     columns: StateColumns,
@@ -63,11 +63,11 @@ private[exchange] final class StoredRows(
   private val decoder = new StateDecoder(columns)
   private val manifest: Manifest = opened.state.manifest
 
-  /** The right rows, with the columns of the key first, and in the last column the watermark that a late one was behind.
+  /** The right rows, with the columns of the key first, and in the last column the watermark at which one was late.
     *
     * @param after of the join's window
     * @param grown earlier windows. Under a longer one, the row was late for left rows that are older by the difference.
-    *              So is a row that was as much further behind under the window of now
+    *              So is a row that was later by the same amount under the current window
     */
   def rights(after: Long, grown: Seq[Growth]): Iterator[InternalRow] = {
     val late = new LateBatches(manifest.lateRows)
@@ -85,7 +85,7 @@ private[exchange] final class StoredRows(
     }
   }
 
-  /** What is kept of the left rows that were emitted and may be amended. */
+  /** The remains of the left rows that were emitted and may be amended. */
   def emitted: Iterator[InternalRow] = {
     val after = manifest.amendsAfter.getOrElse(Long.MinValue)
     opened.rows(StoreKind.LeftOut) { (live, row) =>

@@ -7,8 +7,8 @@ import org.json4s.jackson.JsonMethods.parseOpt
 
 import io.tailrace.checkpoint.DurableFiles
 
-/** What Spark's sources keep in a checkpoint. A source of files numbers the files that it has read, and its offset is
-  * such a number: in a checkpoint without the list, new files would get it, and never be read.
+/** The files of Spark's sources in a checkpoint. A source of files numbers the files that it has read, and its offset
+  * is such a number: in a checkpoint without the list, new files would get used numbers, and never be read.
   *
   * {{{
   *   list of the exported query   0: a.parquet   1: b.parquet    offset 1

@@ -7,7 +7,7 @@ import io.tailrace.common.TailraceAnalysisException
 /** Conditions that users write in SQL. */
 private[examples] object Conditions {
 
-  /** What `body` makes of a condition. Spark's error says neither whose condition it is, nor which one.
+  /** Returns the result of `body` for a condition. Spark's error names neither the call nor the condition.
     *
     * @param argument of `call`
     * @param columns  that the condition may name

@@ -10,11 +10,11 @@ import org.apache.spark.unsafe.Platform
 import io.tailrace.driver.PartitionValue
 import io.tailrace.join.RowObserver
 
-/** What a task, or a micro-batch, has counted.
+/** The counts of a task, or of a micro-batch.
   *
   * @param seen   rows that have passed, examples or not
-  * @param counts of examples; of each label the examples that have it, its events and the examples that its cap has cut;
-  *               of each predicate of the sample the rows that it has left out
+  * @param counts of examples; for each label, the examples that have it, its events, and the examples that its cap has
+  *               cut; for each predicate of the sample, the rows that it has left out
   */
 private[examples] final case class ExampleCount(seen: Long, counts: Array[Long])
     extends PartitionValue[ExampleCount] {
@@ -26,7 +26,7 @@ private[examples] final case class ExampleCount(seen: Long, counts: Array[Long])
 
 private[examples] object ExampleCount {
 
-  /** Places: that of the examples, the first of the labels, and how many each label has. */
+  /** Positions: that of the examples, the first of the labels, and the number per label. */
   val Examples = 0
   val FirstLabel = 1
   val OfLabel = 3
@@ -35,7 +35,7 @@ private[examples] object ExampleCount {
     ExampleCount(0, new Array[Long](FirstLabel + OfLabel * labels + predicates))
 }
 
-/** The names of what is counted.
+/** The names of the counts.
   *
   * @param labels none before the join, where there are impressions and no examples
   */
@@ -135,8 +135,8 @@ private[examples] final class RowCounting(columns: CountedColumns) extends RowOb
   }
 }
 
-/** The number of a label's events in a row, mostly none. A column of a row that is in one piece is read there, without an
-  * array made of it.
+/** The number of a label's events in a row, mostly none. A column of an unsafe row is read in place, without
+  * making an array of it.
   */
 private final class LabelArray(events: Expression) {
   private val column = events match {

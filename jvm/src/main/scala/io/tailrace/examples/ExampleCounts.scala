@@ -12,14 +12,14 @@ import io.tailrace.common.{Mark, ProgressName}
 import io.tailrace.label.{Emit, Horizons}
 import io.tailrace.plan.Columns
 
-/** What a micro-batch's examples were, in `observedMetrics` of the query's progress. */
+/** The counts of a micro-batch's examples, in `observedMetrics` of the query's progress. */
 private[tailrace] object ExampleCounts {
 
   def name(options: ExampleOptions): String =
     ProgressName("examples", ExampleOptions.arguments.name(options.name), ExampleOptions.Name)
 
-  /** Refuses two definitions of one name in a query, and an observation of the user's of that name: one of the counts would hide
-    * the other.
+  /** Refuses two definitions of one name in a query, and an observation of the user with that name: one of the counts
+    * would hide the other.
     */
   object Names extends Rule[LogicalPlan] {
     override def apply(plan: LogicalPlan): LogicalPlan = {

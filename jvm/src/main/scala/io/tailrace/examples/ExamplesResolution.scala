@@ -19,7 +19,7 @@ import io.tailrace.plan.Columns
   * }}}
   *
   * So an impression is in the state once, and its row is emitted when the longest window has closed. Each label
-  * has its own window, keys and policy behind the join.
+  * has its own window, keys and policy after the join.
   *
   * @param sameName the session's rule for names, case-insensitive by default
   */
@@ -38,7 +38,7 @@ private[tailrace] final class ExamplesResolution(
       throw ExampleErrors.noCommonKey(found.map(one => one.label.name -> one.on.map(_._1.name)))
     val union = new LabelUnion(left, timeOf(left, options), found, common)
     val joined = join(union, found, common, options)
-    // The hash of an impression is the state's affair. No column of the user's has this name.
+    // The hash of an impression is internal to the state. No user column has this name.
     if (joined.output.exists(_.name == LabelUnion.Hash))
       Project(joined.output.filter(_.name != LabelUnion.Hash), joined)
     else joined
@@ -109,7 +109,7 @@ private[tailrace] final class ExamplesResolution(
       options: ExampleOptions
   ): LogicalPlan = {
     if (options.horizons.nonEmpty)
-      // A later impression may have a share of an event: who has which is known behind the label's own window only.
+      // A later impression may have a share of an event: the shares are known only after the label's own window.
       found.find(one => one.isAttributed && one.window.before > 0).foreach { one =>
         throw one.label
           .alone(options)
@@ -129,7 +129,7 @@ private[tailrace] final class ExamplesResolution(
       before = s"${windows.map(_.before).max} microseconds",
       into = Group,
       onLate = options.onLate,
-      // Of the impressions that share a late event, some may have been emitted without it.
+      // Some of the impressions that share a late event may have been emitted without it.
       lateLabels = Option.when(found.exists(_.isAttributed))(false),
       releaseEvery = options.releaseEvery,
       horizons = options.horizons,
@@ -158,15 +158,15 @@ private[tailrace] final class ExamplesResolution(
         join.copy(
           settings = join.settings.copy(alsoBound = bound.toMap, streams = streams(found, options)),
           touch = touch,
-          // Keys of labels that the join hasn't, and what the sample asks for.
+          // Keys of labels that the join doesn't have, and the columns that the sample needs.
           kept = join.left.output.filter(a => kept.exists(sameName(_, a.name))),
           identity = join.left.output.find(_.exprId == union.ownHash.exprId)
         )
     }
   }
 
-  /** Refuses what lets examples out before their time, or twice: what such an example has of an event that others share
-    * would change with events and impressions that come later.
+  /** Refuses options that emit examples early, or twice: such an example's share of an event would change with events
+    * and impressions that arrive later.
     */
   private def checkIsFinal(one: FoundLabel, options: ExampleOptions): Unit = {
     val has = s"none, because label '${one.label.name}' has an attribution"
@@ -183,7 +183,7 @@ private[tailrace] final class ExamplesResolution(
     if (!left.isStreaming && !left.deterministic) throw ExampleErrors.impressionsChange(one.label.name)
   }
 
-  /** Labels of one stream wait for it together: the shortest `stall_after` counts, and one that fails. */
+  /** Labels of one stream wait for it together: the shortest `stall_after` counts, and "fail" if one of them has it. */
   private def streams(found: Seq[FoundLabel], options: ExampleOptions): Option[LabelStreams] =
     Option.when(left.isStreaming) {
       val byStream = found.groupBy(_.stream).toSeq.sortBy { case (_, of) => found.indexOf(of.head) }
@@ -210,6 +210,6 @@ private[tailrace] final class ExamplesResolution(
 
 private object ExamplesResolution {
 
-  /** No column has it: each label has its own one. */
+  /** A name that no column has: each label has its own. */
   val Group: String = OwnNames.of("labels")
 }

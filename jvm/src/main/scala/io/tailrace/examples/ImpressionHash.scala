@@ -10,12 +10,12 @@ import org.apache.spark.unsafe.Platform
 
 import io.tailrace.common.OrderedBytes
 
-/** The hash of an impression, which orders impressions of one time. Its columns may be in any order, and one that it
-  * lacks is as one that is null, so another column changes no hash. Impressions that differ anywhere have the
+/** The hash of an impression, which orders impressions of one time. Its columns may be in any order, and a
+  * missing column is like a null one, so an added column changes no hash. Impressions that differ anywhere have the
   * same hash only by chance: each column is hashed as bytes from which its value could be read again.
   *
-  * It is one expression, however many columns there are: code that Spark makes of a tree of them is as deep as they are
-  * many.
+  * It is one expression, however many columns there are: the code that Spark generates for a tree of expressions would
+  * be as deep as the number of columns.
   *
   * @param children the columns
   * @param names    of the columns. Those that are equal but for their case are told apart by their order
@@ -87,7 +87,7 @@ private[examples] object ContentBytes {
         out.putInt32(value.scale)
         out.putBytes(value.unscaledValue.toByteArray)
       }
-    // In any collation: those that are equal in it may be different.
+    // In any collation: values that are equal in it may have different bytes.
     case _: StringType => (row, i, out) => out.putBytes(row.getUTF8String(i).getBytes)
     case BinaryType => (row, i, out) => out.putBytes(row.getBinary(i))
     case CalendarIntervalType =>
@@ -127,7 +127,7 @@ private[examples] object ContentBytes {
         }
       }
     case udt: UserDefinedType[_] => of(udt.sqlType)
-    // Of a later Spark: as in a row.
+    // A type of a later Spark version: as in a row.
     case other =>
       val one = new GenericInternalRow(1)
       val row = UnsafeProjection.create(Array(other))
@@ -147,7 +147,7 @@ private[examples] object ContentBytes {
       }
   }
 
-  /** Not as a key: there minus zero is zero. */
+  /** Differs from a key, in which minus zero is zero. */
   private def putDouble(value: Double, out: OrderedBytes): Unit =
     out.putInt64(java.lang.Double.doubleToLongBits(value))
 }

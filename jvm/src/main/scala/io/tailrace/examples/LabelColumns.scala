@@ -18,7 +18,7 @@ import io.tailrace.state.RowMemory
 private[examples] final case class LabelColumns(rules: Seq[LabelRule]) extends GroupForm {
   override def text: String = s"labels=[${rules.map(_.text).mkString(", ")}]"
 
-  // Which of them a label chooses is known when all are there: touches are among them.
+  // A label can choose among them only when all have arrived: touches are among them.
   override def bound: MatchBound = MatchBound.None
 
   override def newcomer(setting: String, written: Map[String, String]): Option[String] =
@@ -94,8 +94,8 @@ private final class LabelChange(rules: Seq[LabelRule], columns: JoinColumns) ext
   }
 }
 
-/** Writes a row of examples: behind the left columns, the events of each label, and whether its cap has cut them. Events
-  * are copied once, as their bytes in the state; only a shared credit makes another row of them.
+/** Writes a row of examples: the left columns, then the events of each label, and whether its cap has cut them. Events
+  * are copied once, as their bytes in the state; only a shared credit makes new rows of them.
   */
 private[examples] final class LabelWriter(
     rules: Seq[LabelRule],

@@ -14,7 +14,7 @@ import io.tailrace.label.{Candidates, MatchPolicy, Matches}
 /** The events of one label that a left row has. Elements are in the order of time, and by content where times are
   * equal. They are read where they are: in the rows of the state.
   *
-  * The rows of a key are looked at once, when the first left row sees them: each left row then finds its own by their
+  * The rows of a key are read once, when the first left row sees them: each left row then finds its own by their
   * times. So the work doesn't grow with the square of the rows of a key.
   */
 private[examples] final class LabelEvents(rule: LabelRule, columns: JoinColumns) {
@@ -174,8 +174,8 @@ private object LabelEvents {
   private[examples] val NoKeys = new Array[Byte](0)
 }
 
-/** The rows of one label among the matches of left rows, by the label's further keys. It reads on as left rows see more of
-  * a key's rows, and begins anew with another key.
+/** The rows of one label among the matches of left rows, by the label's further keys. It continues to read as left
+  * rows see more of a key's rows, and restarts with another key.
   */
 private final class FoundRows(rule: LabelRule, columns: JoinColumns) {
   private val element = new UnsafeRow(columns.payload.size)
@@ -187,11 +187,11 @@ private final class FoundRows(rule: LabelRule, columns: JoinColumns) {
   private val byKeys = new HashMap[ByteBuffer, LabelRows]
   private var rows: Candidates = _
   private var generation = 0L
-  // Rows before this number have been looked at, and those before the other one may be forgotten.
+  // Rows before the first number have been read, and those before the second one may be dropped.
   private var seen = 0L
   private var forgotten = 0L
 
-  /** Looks at rows that are among the matches of a left row, and weren't yet among those of an earlier one. */
+  /** Reads rows that are among the matches of a left row, and weren't among those of an earlier one. */
   def read(matches: Matches): Unit = {
     val of = matches.rows
     if ((of ne rows) || of.generation != generation) begin(of)
@@ -267,7 +267,7 @@ private final class FoundRows(rule: LabelRule, columns: JoinColumns) {
   }
 }
 
-/** Puts a credit behind the columns of an event. */
+/** Appends a credit to the columns of an event. */
 private final class CreditedRows(rule: LabelRule) {
   private val event = new UnsafeRow(rule.row.size)
   private val credit = new GenericInternalRow(1)

@@ -93,7 +93,7 @@ private[examples] final class LabelUnion(
     */
   def touch(lefts: Seq[Attribute], time: Attribute): Seq[Expression] = {
     def now(column: Attribute) = lefts(impressions.output.indexWhere(_.exprId == column.exprId))
-    // Of a batch's touches, none has it yet.
+    // The touches of a batch don't have it yet.
     val hash = lefts.lift(impressions.output.size).getOrElse(touchHash(lefts))
     time +: labels.map { label =>
       if (!label.isAttributed) empty(label)
@@ -104,8 +104,8 @@ private[examples] final class LabelUnion(
     }
   }
 
-  /** The hash of an impression as it came, a column behind its own ones. After a change of columns it would be another
-    * one than that of its touch.
+  /** Appends the hash of an impression as it arrived. After a change of columns the hash would differ from that of
+    * its touch.
     */
   val ownHash: Alias = Alias(touchHash(impressions.output), Hash)()
 
@@ -248,10 +248,10 @@ private[examples] final case class FoundLabel(
 ) {
   def isAttributed: Boolean = attribution.nonEmpty
 
-  /** What comes out of a row. */
+  /** The fields of a row that are emitted. */
   def row: Seq[Attribute] = JoinColumns.payload(plan.output, on.map(_._2))
 
-  /** The key columns that the join hasn't: pairs, each with the type in which both sides are compared. */
+  /** The key columns that the join doesn't have: pairs, each with the type in which both sides are compared. */
   def moreKeys(common: Seq[Attribute]): Seq[(Attribute, Attribute, DataType)] =
     on.filterNot { case (left, _) => common.exists(_.exprId == left.exprId) }.map { case (left, right) =>
       (left, right, WiderKeys.common(left.dataType, right.dataType).getOrElse(left.dataType))
@@ -260,14 +260,14 @@ private[examples] final case class FoundLabel(
   /** The label's column for a key column of the impressions. */
   def key(left: Attribute): Attribute = on.collectFirst { case (l, r) if l.exprId == left.exprId => r }.get
 
-  /** What a checkpoint is bound to: keys and touches that are in the state say nothing under other ones. */
+  /** Pinned settings: keys and touches that are in the state have no meaning under other ones. */
   def bound(common: Seq[Attribute]): String = {
     val more = moreKeys(common).map { case (left, _, to) => s"${left.name} ${to.sql}" }
     val keys = if (more.isEmpty) "no further keys" else s"further keys ${more.mkString(", ")}"
     s"$keys, ${label.attribution.fold("not attributed")(name => s"attribution $name")}"
   }
 
-  /** The same of how events are shared: emitted impressions have their share by it.
+  /** The pinned settings of how events are shared: emitted impressions have their share by them.
     *
     * @return none without an attribution
     */
@@ -301,13 +301,13 @@ private[examples] final case class FoundLabel(
     )
 }
 
-/** Which elements of a group belong to one label, and the label's columns.
+/** The elements of a group that belong to one label, and the label's columns.
   *
   * @param name        of its column
   * @param place       of the label's struct in an element
-  * @param row         what comes out of an event
+  * @param row         the emitted form of an event
   * @param window      of the label, inside that of the join
-  * @param maxMatches  if there is a cap, a column more says whether it has cut the label
+  * @param maxMatches  if there is a cap, an additional column says whether it has cut the label
   * @param keys        the impressions' columns that are keys of this label and not of the join, each with the type in
   *                    which both sides are compared
   * @param attribution to which impression an event is credited; none: to each
@@ -354,7 +354,7 @@ private[examples] final case class LabelRule(
 
 private[examples] object LabelRule {
 
-  /** What an event has behind its columns, if its credit is shared. */
+  /** The field that follows an event's columns, if its credit is shared. */
   val Credit: StructField = StructField("credit", DecimalType(10, 9), nullable = false)
 
   def truncated(label: String): String = s"${label}_truncated"

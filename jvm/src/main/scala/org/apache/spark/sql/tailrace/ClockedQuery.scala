@@ -9,14 +9,14 @@ import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery, StreamingQuer
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 import org.apache.spark.util.Clock
 
-/** A streaming query whose clock somebody else moves, for tests of pipelines. */
+/** A streaming query whose clock is controlled from outside, for tests of pipelines. */
 final class ClockedQuery private (val query: StreamingQuery) {
 
   /** The watermark that the next batch has, in milliseconds; 0: none yet. */
   def watermarkMs: Long =
     StreamWatermarks.tracker(ClockedQuery.execution(query)).fold(0L)(_.currentWatermark)
 
-  /** Those of its streams, whose least the query has: by the column of the event time. */
+  /** The watermarks of its streams, whose minimum is the query's: by the column of the event time. */
   def watermarks: Seq[StreamWatermark] = StreamWatermarks.of(query.id)
 }
 

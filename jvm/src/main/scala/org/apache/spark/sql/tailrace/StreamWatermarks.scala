@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.streaming.runtime._
   */
 final case class StreamWatermark(column: String, ms: Long)
 
-/** The watermarks that Spark takes a query's from. It tells them nobody.
+/** The watermarks from which Spark computes a query's. Spark has no method that returns them.
   *
   * {{{
   *   served_at   12:07 ─┐

@@ -24,8 +24,8 @@ final case class StreamingBatch(
 )
 
 /** @param plan with the nodes whose tasks have run
-  * @param sink where its rows went
-  * @param name what its user calls the query, if anything
+  * @param sink that has received its rows
+  * @param name of the query, if its user has named it
   */
 final case class RunningBatch(plan: SparkPlan, sink: Table, name: Option[String]) {
 

@@ -46,7 +46,7 @@ class JarBuildHook(BuildHookInterface[Any]):
     PLUGIN_NAME = "tailrace-jar"
 
     def dependencies(self) -> list[str]:
-        """What pip installs for the build.
+        """The packages that pip installs for the build.
 
         That is pyspark, whose Ivy resolves sbt's launcher, if that is missing: 400 MB, which take a fifth of
         the build's time. And pip itself, if it has to install a pyspark to compile against.

@@ -2,12 +2,13 @@ package io.tailrace.driver
 
 import io.tailrace.common.{Durations, EventTimes}
 
-/** What is known of the watermark of a query, and of who holds it. Times are event times in microseconds.
+/** The known facts about the watermark of a query, and about the inputs that hold it back. Times are event times in
+  * microseconds.
   *
   * @param now           none: there is none yet
   * @param takesGreatest whether it is that of the furthest stream: Spark's policy `max`
-  * @param streams       of which Spark takes it. Empty: unknown
-  * @param sides         what can only be supposed: the newest row that the state has of each side
+  * @param streams       that Spark computes it from. Empty: unknown
+  * @param sides         an assumption: the newest row that the state has of each side
   * @param sources       those of `tailrace.accurate_watermark`
   */
 final case class WatermarkFacts(
@@ -23,7 +24,7 @@ final case class WatermarkFacts(
   */
 final case class StreamFacts(name: String, time: Option[Long])
 
-/** The hosts that an accurate watermark waits for.
+/** The hosts that hold back an accurate watermark.
   *
   * @param low     their low watermark; none: too few of them have been seen
   * @param hosts   how many there are
@@ -42,20 +43,20 @@ final case class SourceFacts(
     said: Seq[String] = Nil
 )
 
-/** What is known of the rows that wait in a join. */
+/** The known facts about the buffered rows of a join. */
 sealed trait JoinFacts {
 
-  /** True if they say why nothing is emitted. */
+  /** True if they explain why nothing is emitted. */
   def isReason: Boolean
 }
 
-/** A row that waits, the next one that is emitted.
+/** The buffered row that is emitted next.
   *
   * @param time      its event time
   * @param isBound   whether the row may be newer than `time`
   * @param partition of the state
   * @param key       its key in words; none: unknown
-  * @param needs     the watermark that lets it out, or the time that a synced join's right side must reach.
+  * @param needs     the watermark at which it is emitted, or the time that a synced join's right side must reach.
   *                  None: unknown
   * @param atMostMore the part of a release step that may be missing beyond that; 0 if `needs` is exact
   */
@@ -70,14 +71,14 @@ final case class NextRow(
 
 /** Rows of `tailrace.join`.
   *
-  * @param isGrouped whether a row is emitted for each left row, when its window has closed; else pairs at once
+  * @param isGrouped whether a row is emitted for each left row, when its window has closed; otherwise pairs at once
   * @param watermark of the join, which operators before it may hold back; none: there is none yet
-  * @param left      rows that wait; none: unknown
+  * @param left      buffered rows; none: unknown
   * @param right     the same
   * @param next      the next row to be emitted; of pairs, the next one that is given up
-  * @param late      rows of the last batch that were behind the watermark, left and right
+  * @param late      late rows of the last batch, left and right
   * @param streams   those of the labels of examples; of another join none
-  * @param closeAfterMs after how long without input of the query rows come out all the same; none: unknown, or never
+  * @param closeAfterMs idle time of the query after which rows are flushed; none: unknown, or never
   * @param closedThrough left rows up to this time have been emitted that way, before the watermark
   */
 final case class LabelFacts(
@@ -100,7 +101,7 @@ final case class LabelFacts(
 /** The stream of one or several labels.
   *
   * @param readTo    its watermark, in microseconds; none: no row of it has come since the query started
-  * @param silentMs  for how long it has given nothing, while others gave rows
+  * @param silentMs  for how long it has had no rows, while others had rows
   * @param isStalled whether that is too long, and the others are ahead of it
   * @param onStall   the policy
   */
@@ -128,7 +129,7 @@ final case class SyncFacts(
     ofSeveral: Seq[String] = Nil
 ) extends JoinFacts {
 
-  /** How far all right partitions have been read. */
+  /** The time up to which all right partitions have been read. */
   def rightReadTo: Option[Long] = sides.find(_.side == "right").flatMap(_.readTo)
 
   override def isReason: Boolean = next.forall(_.needs.exists(needs => rightReadTo.forall(_ < needs)))
@@ -165,8 +166,8 @@ final case class HolderFacts(
     condition: Option[String]
 )
 
-/** Says what the rows of a join wait for, in sentences for people: of `tailrace why`, and of the warning of a
-  * query that gives nothing.
+/** Explains in sentences what holds back the rows of a join: for `tailrace why`, and for the warning of a query
+  * without output.
   */
 object WaitText {
   import EventTimes.iso
@@ -178,7 +179,7 @@ object WaitText {
     case sync: SyncFacts => synced(sync)
   }
 
-  /** What a row waits for.
+  /** The reason why a row is buffered.
     *
     * @param whose which rows it is the first of: " of this key"
     */
@@ -205,7 +206,7 @@ object WaitText {
     s"${if (row.isBound) "not older than" else "of"} ${iso(row.time)} ($place)"
   }
 
-  /** @param next what the next micro-batch does if nothing is missing */
+  /** @param next the effect of the next micro-batch if nothing is missing */
   private def missing(watermark: Option[Long], needs: Long, atMostMore: Long, next: String): String =
     watermark match {
       case None => "there is no watermark yet"
@@ -216,7 +217,7 @@ object WaitText {
     }
 
   /** @param readTo all right partitions
-    * @param needs  the least time that they must reach
+    * @param needs  the minimum time that they must reach
     */
   private def past(readTo: Option[Long], needs: Long): String = {
     val now = readTo match {
@@ -322,7 +323,7 @@ object WaitText {
   }
 }
 
-/** Says who holds a watermark, in sentences for people. */
+/** Explains in sentences which inputs hold back a watermark. */
 object WatermarkText {
   import EventTimes.iso
 

@@ -93,7 +93,7 @@ private[erase] final class SubjectsOfTable(session: SparkSession, table: DataFra
   }
 
   /** The subjects as rows of the types of the join's columns, in order. Null is nobody. A value that its column can't
-    * have is refused: cut to 7, a subject 7.9 would be somebody else.
+    * hold is refused: truncated to 7, a subject 7.9 would be somebody else.
     */
   private def valuesOf(types: Seq[DataType]): Array[InternalRow] = {
     val input = SparkPlans.analyzed(table)
@@ -226,7 +226,7 @@ private[erase] final class JoinNames(
       (fields(key.map(leftKey), 2), fields(key.map(rightKey), 2))
     } else {
       val key = keyNamed(name)
-      // The events of the label have it, too, where nobody looks for it: they would stay.
+      // The events of the label have it, too, where no condition finds it: they would stay.
       if (key.isEmpty)
         ofLabels.find { case (_, column) => same(column, name) }.foreach { case (label, column) =>
           throw EraseErrors.ofLabel(column, label, operator, keys)
@@ -325,7 +325,7 @@ private[erase] object ErasureRoute {
   val Matches = "matches"
 }
 
-/** @param kept where rows go that aren't erased */
+/** @param kept the route of rows that aren't erased */
 private final class ErasureRoute(
     columns: StateColumns,
     left: Option[InternalRow => Boolean],
@@ -372,7 +372,7 @@ private final class ErasureRoute(
       case LeftTimeSorted | HeldLeft if lefts.isEmpty => Option.when(isLeft(live, row))(Left)
       case LeftTimeSorted => Option.when(isErasedLeft(row.seq))(Left)
       case LeftKeySorted if RowLayout.valueLength(row.base, row.at) == 0 =>
-        // Its row counts where it is whole.
+        // A row is counted where it is stored whole.
         Option.when(isErasedLeft(row.seq))("")
       case LeftKeySorted | LeftOut => Option.when(isLeft(live, row))(Left)
       case RightKeySorted | RightTimeSorted | HeldRight | RightNewest =>
@@ -388,7 +388,7 @@ private final class ErasureRoute(
     left.exists(test => test(decoder.left(live, row)))
 
   private def isRight(live: LiveSection, row: RunCursor, keyed: RunCursor): Boolean = right.exists { test =>
-    // The matches of a left row without a key are none.
+    // A left row without a key has no matches.
     RowLayout.keyLength(keyed.base, keyed.at) > 0 &&
     test(joined(keyOf(live, keyed), decoder.right(live, row)))
   }

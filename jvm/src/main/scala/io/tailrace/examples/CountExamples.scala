@@ -125,11 +125,11 @@ private final class CountedPartition(columns: CountedColumns, counter: Partition
   }
 }
 
-/** What a task, or a micro-batch, has counted.
+/** The counts of a task, or of a micro-batch.
   *
   * @param seen   rows that have passed, examples or not
-  * @param counts of examples; of each label the examples that have it, its events and the examples that its cap has cut;
-  *               of each predicate of the sample the rows that it has left out
+  * @param counts of examples; for each label, the examples that have it, its events, and the examples that its cap has
+  *               cut; for each predicate of the sample, the rows that it has left out
   */
 private[examples] final case class ExampleCount(seen: Long, counts: Array[Long])
     extends PartitionValue[ExampleCount] {
@@ -141,7 +141,7 @@ private[examples] final case class ExampleCount(seen: Long, counts: Array[Long])
 
 private[examples] object ExampleCount {
 
-  /** Places: that of the examples, the first of the labels, and how many each label has. */
+  /** Positions: that of the examples, the first of the labels, and the number per label. */
   val Examples = 0
   val FirstLabel = 1
   val OfLabel = 3
@@ -150,7 +150,7 @@ private[examples] object ExampleCount {
     ExampleCount(0, new Array[Long](FirstLabel + OfLabel * labels + predicates))
 }
 
-/** The names of what is counted.
+/** The names of the counts.
   *
   * @param labels none before the join, where there are impressions and no examples
   */
@@ -250,8 +250,8 @@ private[examples] final class RowCounting(columns: CountedColumns) extends RowOb
   }
 }
 
-/** The number of a label's events in a row, mostly none. A column of a row that is in one piece is read there, without an
-  * array made of it.
+/** The number of a label's events in a row, mostly none. A column of an unsafe row is read in place, without
+  * making an array of it.
   */
 private final class LabelArray(events: Expression) {
   private val column = events match {
@@ -275,14 +275,14 @@ private final class LabelArray(events: Expression) {
   }
 }
 
-/** What a micro-batch's examples were, in `observedMetrics` of the query's progress. */
+/** The counts of a micro-batch's examples, in `observedMetrics` of the query's progress. */
 private[tailrace] object ExampleCounts {
 
   def name(options: ExampleOptions): String =
     ProgressName("examples", ExampleOptions.arguments.name(options.name), ExampleOptions.Name)
 
-  /** Refuses two definitions of one name in a query, and an observation of the user's of that name: one of the counts would hide
-    * the other.
+  /** Refuses two definitions of one name in a query, and an observation of the user with that name: one of the counts
+    * would hide the other.
     */
   object Names extends Rule[LogicalPlan] {
     override def apply(plan: LogicalPlan): LogicalPlan = {

@@ -49,7 +49,7 @@ private[tailrace] object ExampleErrors {
 /** Conditions that users write in SQL. */
 private[examples] object Conditions {
 
-  /** What `body` makes of a condition. Spark's error says neither whose condition it is, nor which one.
+  /** Returns the result of `body` for a condition. Spark's error names neither the call nor the condition.
     *
     * @param argument of `call`
     * @param columns  that the condition may name

@@ -21,7 +21,7 @@ import io.tailrace.state.RowMemory
   * }}}
   *
   * So an impression is in the state once, and its row is emitted when the longest window has closed. Each label
-  * has its own window, keys and policy behind the join.
+  * has its own window, keys and policy after the join.
   *
   * @param sameName the session's rule for names, case-insensitive by default
   */
@@ -40,7 +40,7 @@ private[tailrace] final class ExamplesResolution(
       throw ExampleErrors.noCommonKey(found.map(one => one.label.name -> one.on.map(_._1.name)))
     val union = new LabelUnion(left, timeOf(left, options), found, common)
     val joined = join(union, found, common, options)
-    // The hash of an impression is the state's affair. No column of the user's has this name.
+    // The hash of an impression is internal to the state. No user column has this name.
     if (joined.output.exists(_.name == LabelUnion.Hash))
       Project(joined.output.filter(_.name != LabelUnion.Hash), joined)
     else joined
@@ -111,7 +111,7 @@ private[tailrace] final class ExamplesResolution(
       options: ExampleOptions
   ): LogicalPlan = {
     if (options.horizons.nonEmpty)
-      // A later impression may have a share of an event: who has which is known behind the label's own window only.
+      // A later impression may have a share of an event: the shares are known only after the label's own window.
       found.find(one => one.isAttributed && one.window.before > 0).foreach { one =>
         throw one.label
           .alone(options)
@@ -131,7 +131,7 @@ private[tailrace] final class ExamplesResolution(
       before = s"${windows.map(_.before).max} microseconds",
       into = Group,
       onLate = options.onLate,
-      // Of the impressions that share a late event, some may have been emitted without it.
+      // Some of the impressions that share a late event may have been emitted without it.
       lateLabels = Option.when(found.exists(_.isAttributed))(false),
       releaseEvery = options.releaseEvery,
       horizons = options.horizons,
@@ -160,15 +160,15 @@ private[tailrace] final class ExamplesResolution(
         join.copy(
           settings = join.settings.copy(alsoBound = bound.toMap, streams = streams(found, options)),
           touch = touch,
-          // Keys of labels that the join hasn't, and what the sample asks for.
+          // Keys of labels that the join doesn't have, and the columns that the sample needs.
           kept = join.left.output.filter(a => kept.exists(sameName(_, a.name))),
           identity = join.left.output.find(_.exprId == union.ownHash.exprId)
         )
     }
   }
 
-  /** Refuses what lets examples out before their time, or twice: what such an example has of an event that others share
-    * would change with events and impressions that come later.
+  /** Refuses options that emit examples early, or twice: such an example's share of an event would change with events
+    * and impressions that arrive later.
     */
   private def checkIsFinal(one: FoundLabel, options: ExampleOptions): Unit = {
     val has = s"none, because label '${one.label.name}' has an attribution"
@@ -185,7 +185,7 @@ private[tailrace] final class ExamplesResolution(
     if (!left.isStreaming && !left.deterministic) throw ExampleErrors.impressionsChange(one.label.name)
   }
 
-  /** Labels of one stream wait for it together: the shortest `stall_after` counts, and one that fails. */
+  /** Labels of one stream wait for it together: the shortest `stall_after` counts, and "fail" if one of them has it. */
   private def streams(found: Seq[FoundLabel], options: ExampleOptions): Option[LabelStreams] =
     Option.when(left.isStreaming) {
       val byStream = found.groupBy(_.stream).toSeq.sortBy { case (_, of) => found.indexOf(of.head) }
@@ -212,7 +212,7 @@ private[tailrace] final class ExamplesResolution(
 
 private object ExamplesResolution {
 
-  /** No column has it: each label has its own one. */
+  /** A name that no column has: each label has its own. */
   val Group: String = OwnNames.of("labels")
 }
 
@@ -227,7 +227,7 @@ private object ExamplesResolution {
 private[examples] final case class LabelColumns(rules: Seq[LabelRule]) extends GroupForm {
   override def text: String = s"labels=[${rules.map(_.text).mkString(", ")}]"
 
-  // Which of them a label chooses is known when all are there: touches are among them.
+  // A label can choose among them only when all have arrived: touches are among them.
   override def bound: MatchBound = MatchBound.None
 
   override def newcomer(setting: String, written: Map[String, String]): Option[String] =
@@ -303,8 +303,8 @@ private final class LabelChange(rules: Seq[LabelRule], columns: JoinColumns) ext
   }
 }
 
-/** Writes a row of examples: behind the left columns, the events of each label, and whether its cap has cut them. Events
-  * are copied once, as their bytes in the state; only a shared credit makes another row of them.
+/** Writes a row of examples: the left columns, then the events of each label, and whether its cap has cut them. Events
+  * are copied once, as their bytes in the state; only a shared credit makes new rows of them.
   */
 private[examples] final class LabelWriter(
     rules: Seq[LabelRule],

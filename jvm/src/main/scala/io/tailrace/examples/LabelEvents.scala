@@ -14,7 +14,7 @@ import io.tailrace.label.{Candidates, MatchPolicy, Matches}
 /** The events of one label that a left row has. Elements are in the order of time, and by content where times are
   * equal. They are read where they are: in the rows of the state.
   *
-  * The rows of a key are looked at once, when the first left row sees them: each left row then finds its own by their
+  * The rows of a key are read once, when the first left row sees them: each left row then finds its own by their
   * times. So the work doesn't grow with the square of the rows of a key.
   */
 private[examples] final class LabelEvents(rule: LabelRule, columns: JoinColumns) {
@@ -174,8 +174,8 @@ private object LabelEvents {
   private[examples] val NoKeys = new Array[Byte](0)
 }
 
-/** The rows of one label among the matches of left rows, by the label's further keys. It reads on as left rows see more of
-  * a key's rows, and begins anew with another key.
+/** The rows of one label among the matches of left rows, by the label's further keys. It continues to read as left
+  * rows see more of a key's rows, and restarts with another key.
   */
 private final class FoundRows(rule: LabelRule, columns: JoinColumns) {
   private val element = new UnsafeRow(columns.payload.size)
@@ -187,11 +187,11 @@ private final class FoundRows(rule: LabelRule, columns: JoinColumns) {
   private val byKeys = new HashMap[ByteBuffer, LabelRows]
   private var rows: Candidates = _
   private var generation = 0L
-  // Rows before this number have been looked at, and those before the other one may be forgotten.
+  // Rows before the first number have been read, and those before the second one may be dropped.
   private var seen = 0L
   private var forgotten = 0L
 
-  /** Looks at rows that are among the matches of a left row, and weren't yet among those of an earlier one. */
+  /** Reads rows that are among the matches of a left row, and weren't among those of an earlier one. */
   def read(matches: Matches): Unit = {
     val of = matches.rows
     if ((of ne rows) || of.generation != generation) begin(of)
@@ -267,7 +267,7 @@ private final class FoundRows(rule: LabelRule, columns: JoinColumns) {
   }
 }
 
-/** Puts a credit behind the columns of an event. */
+/** Appends a credit to the columns of an event. */
 private final class CreditedRows(rule: LabelRule) {
   private val event = new UnsafeRow(rule.row.size)
   private val credit = new GenericInternalRow(1)
@@ -283,13 +283,13 @@ private final class CreditedRows(rule: LabelRule) {
   }
 }
 
-/** The events of one label and one key, and the touches of impressions that may share them. What all touches of an event
-  * have in common is found once, with the first of them.
+/** The events of one label and one key, and the touches of impressions that may share them. Values that all touches
+  * of an event have in common are computed once, with the first of them.
   *
   * {{{
   *   impressions of user 1   12:00   12:10   12:30          orders at 12:40 and 12:50
-  *   12:00 asks              the weights of three touches for each order: their sum, and what is left for 12:30
-  *   12:10, 12:30 ask        one weight for each order
+  *   12:00 needs             the weights of three touches for each order: their sum, and the remainder for 12:30
+  *   12:10, 12:30 need       one weight for each order
   * }}}
   *
   * Events are numbered from 0, in the order of time, and by content where times are equal.
@@ -304,7 +304,7 @@ private[examples] final class LabelRows(rule: LabelRule) {
   private var rows = new Array[Long](4)
   private var count = 0
 
-  // Of each event that was asked for: its first touch, how many they are, and what they have in common.
+  // For each event in use: its first touch, the number of touches, and their common values.
   private var firsts = Array.emptyIntArray
   private var numbers = Array.emptyIntArray
   private var sums = Array.emptyDoubleArray
@@ -352,7 +352,7 @@ private[examples] final class LabelRows(rule: LabelRule) {
   /** The number of the first event after a time, from one on. */
   def firstAfter(from: Int, time: Long): Int = SortedTimes.countThrough(times, from, count, time)
 
-  /** Forgets what is before a time. Nobody asks for it any more, nor for an event that such a touch shares. */
+  /** Drops events before a time. Neither they nor events that such a touch shares are needed any longer. */
   def dropBefore(time: Long): Unit = {
     val events = firstFrom(time)
     val gone = touches.countBefore(time)
@@ -369,12 +369,12 @@ private[examples] final class LabelRows(rule: LabelRule) {
     }
   }
 
-  /** Of the events from one on and before another, the first whose first touch is this one, or a later one. */
+  /** The first event in a range, end exclusive, whose first touch is this one, or a later one. */
   def firstOfFirst(touch: Int, from: Int, until: Int): Int =
     if (touch == 0) from
     else search(from, until)(at => touches.time(touch - 1) < window.earliestLeft(at))
 
-  /** Of the events from one on and before another, the first whose last touch is later than this one. */
+  /** The first event in a range, end exclusive, whose last touch is later than this one. */
   def firstBehindLast(touch: Int, from: Int, until: Int): Int =
     if (touch + 1 == touches.size) until
     else search(from, until)(at => touches.time(touch + 1) <= window.latestLeft(at))
@@ -418,9 +418,9 @@ private object LabelRows {
 
 /** The impressions of a key that may share an event, in order: by time, and by a hash of their content where times are
   * equal. Each impression leaves a touch among the rows of labels: its time and that hash ([[ImpressionHash]]).
-  * Impressions that are equal in both are touches of their own, one behind the other.
+  * Impressions that are equal in both are separate touches, one after the other.
   *
-  * Add touches in the order of time, `settle`, then read. Touches that are added later are behind the others.
+  * Add touches in the order of time, `settle`, then read. Touches that are added later come after the others.
   */
 private[examples] final class Touches {
   private var at = new Array[Long](4)
@@ -445,7 +445,7 @@ private[examples] final class Touches {
     count += 1
   }
 
-  /** Puts those in order that were added since the last time. All touches of their times must be there. */
+  /** Sorts the touches that were added since the last call. All touches of their times must have been added. */
   def settle(): Unit = {
     var from = settled
     while (from < count) {
@@ -492,7 +492,7 @@ private[examples] final class Touches {
 /** Times in ascending order. */
 private[examples] object SortedTimes {
 
-  /** Of those from place `from` on, before `until`: the place of the first one after a time. */
+  /** The place of the first one after a time, among those from place `from` (inclusive) to `until` (exclusive). */
   def countThrough(times: Array[Long], from: Int, until: Int, last: Long): Int = {
     var low = from
     var high = until

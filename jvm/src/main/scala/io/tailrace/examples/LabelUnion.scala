@@ -96,7 +96,7 @@ private[examples] final class LabelUnion(
     */
   def touch(lefts: Seq[Attribute], time: Attribute): Seq[Expression] = {
     def now(column: Attribute) = lefts(impressions.output.indexWhere(_.exprId == column.exprId))
-    // Of a batch's touches, none has it yet.
+    // The touches of a batch don't have it yet.
     val hash = lefts.lift(impressions.output.size).getOrElse(touchHash(lefts))
     time +: labels.map { label =>
       if (!label.isAttributed) empty(label)
@@ -107,8 +107,8 @@ private[examples] final class LabelUnion(
     }
   }
 
-  /** The hash of an impression as it came, a column behind its own ones. After a change of columns it would be another
-    * one than that of its touch.
+  /** Appends the hash of an impression as it arrived. After a change of columns the hash would differ from that of
+    * its touch.
     */
   val ownHash: Alias = Alias(touchHash(impressions.output), Hash)()
 
@@ -251,10 +251,10 @@ private[examples] final case class FoundLabel(
 ) {
   def isAttributed: Boolean = attribution.nonEmpty
 
-  /** What comes out of a row. */
+  /** The fields of a row that are emitted. */
   def row: Seq[Attribute] = JoinColumns.payload(plan.output, on.map(_._2))
 
-  /** The key columns that the join hasn't: pairs, each with the type in which both sides are compared. */
+  /** The key columns that the join doesn't have: pairs, each with the type in which both sides are compared. */
   def moreKeys(common: Seq[Attribute]): Seq[(Attribute, Attribute, DataType)] =
     on.filterNot { case (left, _) => common.exists(_.exprId == left.exprId) }.map { case (left, right) =>
       (left, right, WiderKeys.common(left.dataType, right.dataType).getOrElse(left.dataType))
@@ -263,14 +263,14 @@ private[examples] final case class FoundLabel(
   /** The label's column for a key column of the impressions. */
   def key(left: Attribute): Attribute = on.collectFirst { case (l, r) if l.exprId == left.exprId => r }.get
 
-  /** What a checkpoint is bound to: keys and touches that are in the state say nothing under other ones. */
+  /** Pinned settings: keys and touches that are in the state have no meaning under other ones. */
   def bound(common: Seq[Attribute]): String = {
     val more = moreKeys(common).map { case (left, _, to) => s"${left.name} ${to.sql}" }
     val keys = if (more.isEmpty) "no further keys" else s"further keys ${more.mkString(", ")}"
     s"$keys, ${label.attribution.fold("not attributed")(name => s"attribution $name")}"
   }
 
-  /** The same of how events are shared: emitted impressions have their share by it.
+  /** The pinned settings of how events are shared: emitted impressions have their share by them.
     *
     * @return none without an attribution
     */
@@ -304,13 +304,13 @@ private[examples] final case class FoundLabel(
     )
 }
 
-/** Which elements of a group belong to one label, and the label's columns.
+/** The elements of a group that belong to one label, and the label's columns.
   *
   * @param name        of its column
   * @param place       of the label's struct in an element
-  * @param row         what comes out of an event
+  * @param row         the emitted form of an event
   * @param window      of the label, inside that of the join
-  * @param maxMatches  if there is a cap, a column more says whether it has cut the label
+  * @param maxMatches  if there is a cap, an additional column says whether it has cut the label
   * @param keys        the impressions' columns that are keys of this label and not of the join, each with the type in
   *                    which both sides are compared
   * @param attribution to which impression an event is credited; none: to each
@@ -357,18 +357,18 @@ private[examples] final case class LabelRule(
 
 private[examples] object LabelRule {
 
-  /** What an event has behind its columns, if its credit is shared. */
+  /** The field that follows an event's columns, if its credit is shared. */
   val Credit: StructField = StructField("credit", DecimalType(10, 9), nullable = false)
 
   def truncated(label: String): String = s"${label}_truncated"
 }
 
-/** The hash of an impression, which orders impressions of one time. Its columns may be in any order, and one that it
-  * lacks is as one that is null, so another column changes no hash. Impressions that differ anywhere have the
+/** The hash of an impression, which orders impressions of one time. Its columns may be in any order, and a
+  * missing column is like a null one, so an added column changes no hash. Impressions that differ anywhere have the
   * same hash only by chance: each column is hashed as bytes from which its value could be read again.
   *
-  * It is one expression, however many columns there are: code that Spark makes of a tree of them is as deep as they are
-  * many.
+  * It is one expression, however many columns there are: the code that Spark generates for a tree of expressions would
+  * be as deep as the number of columns.
   *
   * @param children the columns
   * @param names    of the columns. Those that are equal but for their case are told apart by their order
@@ -440,7 +440,7 @@ private[examples] object ContentBytes {
         out.putInt32(value.scale)
         out.putBytes(value.unscaledValue.toByteArray)
       }
-    // In any collation: those that are equal in it may be different.
+    // In any collation: values that are equal in it may have different bytes.
     case _: StringType => (row, i, out) => out.putBytes(row.getUTF8String(i).getBytes)
     case BinaryType => (row, i, out) => out.putBytes(row.getBinary(i))
     case CalendarIntervalType =>
@@ -480,7 +480,7 @@ private[examples] object ContentBytes {
         }
       }
     case udt: UserDefinedType[_] => of(udt.sqlType)
-    // Of a later Spark: as in a row.
+    // A type of a later Spark version: as in a row.
     case other =>
       val one = new GenericInternalRow(1)
       val row = UnsafeProjection.create(Array(other))
@@ -500,7 +500,7 @@ private[examples] object ContentBytes {
       }
   }
 
-  /** Not as a key: there minus zero is zero. */
+  /** Differs from a key, in which minus zero is zero. */
   private def putDouble(value: Double, out: OrderedBytes): Unit =
     out.putInt64(java.lang.Double.doubleToLongBits(value))
 }

@@ -8,15 +8,15 @@ import org.json4s.jackson.JsonMethods.{parse, parseOpt}
 
 import io.tailrace.checkpoint.{CheckedText, DurableFiles}
 
-/** What an export's files are: `_tailrace_export.json` in its directory, written last.
+/** The description of an export's files: `_tailrace_export.json` in its directory, written last.
   *
   * @param batch       that has made the version
   * @param entry       of Spark's offset log: its settings, and the watermark of the batch
-  * @param offsets     where the sources have been read to, a line each, as Spark's log has them
+  * @param offsets     the ends of the sources' read rows, one line each, as in Spark's log
   * @param watermarkMs of the next batch
   * @param format      of Spark's checkpoint, 1 or 2
-  * @param others      what the query keeps beside joins, by name
-  * @param sources     the files of what the sources have in the checkpoint; none in exports of format 1
+  * @param others      the query's state besides joins, by name
+  * @param sources     the sources' own files in the checkpoint; none in exports of format 1
   */
 final case class ExportReport(
     checkpoint: String,
@@ -44,10 +44,10 @@ final case class ExportedFile(path: String, length: Long)
 
 /** @param directory below the export's, with the directories `left`, `right`, `matches` if matching is eager, and
   *                  `emitted` if left rows that were emitted may be amended
-  * @param settings  what the checkpoint is bound to
+  * @param settings  the pinned settings of the checkpoint
   * @param rows      by directory
   * @param files     their names, by directory; none in exports of format 1
-  * @param state     what the state says beside its rows; none in exports of format 1
+  * @param state     the facts in the state besides its rows; none in exports of format 1
   */
 final case class ExportedJoin(
     operator: Long,
@@ -59,12 +59,12 @@ final case class ExportedJoin(
     state: Option[ExportedState] = None
 )
 
-/** What a join's state says beside its rows. Times are in microseconds.
+/** The facts in a join's state besides its rows. Times are in microseconds.
   *
   * @param expiredThrough see [[io.tailrace.state.Manifest]]: the minimum over all partitions
   * @param operatorTime   the same
-  * @param amendsAfter    the greatest of all partitions
-  * @param behind         the column of `right` with the watermark that a late row was behind; none: there are none
+  * @param amendsAfter    the maximum over all partitions
+  * @param behind         the column of `right` with the watermark at which a row was late; none: there are none
   * @param missed         see [[MissedMatches]]
   */
 final case class ExportedState(
@@ -103,16 +103,16 @@ private[exchange] object ExportFile {
   }
 }
 
-/** The files of an export. Its description names them, so that one that a copy has left out is missed.
+/** The files of an export. Its description names them, so that a file that a copy has left out is detected.
   *
-  * A user may edit a table: write other rows under the same names, add files, or write it anew, so that all files have
-  * other names. What nobody does on purpose is to lose some of them:
+  * A user may edit a table: write other rows under the same names, add files, or rewrite it, so that all files have
+  * other names. Nobody loses some of them on purpose:
   *
   * {{{
-  *   named               there                what it is
-  *   a b c               a b c                as it was, or edited in place
+  *   named               present              meaning
+  *   a b c               a b c                unchanged, or edited in place
   *   a b c               a b c d              rows were added
-  *   a b c               d                    written anew
+  *   a b c               d                    rewritten
   *   a b c               a b                  c is missing
   *   a b c               a b d                c is missing
   *   a b c               nothing              all are missing
@@ -162,8 +162,8 @@ private[exchange] final class ExportedFiles(root: Path, conf: Configuration) {
   }
 }
 
-/** What Spark's sources keep in a checkpoint. A source of files numbers the files that it has read, and its offset is
-  * such a number: in a checkpoint without the list, new files would get it, and never be read.
+/** The files of Spark's sources in a checkpoint. A source of files numbers the files that it has read, and its offset
+  * is such a number: in a checkpoint without the list, new files would get used numbers, and never be read.
   *
   * {{{
   *   list of the exported query   0: a.parquet   1: b.parquet    offset 1

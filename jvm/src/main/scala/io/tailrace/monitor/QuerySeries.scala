@@ -11,8 +11,8 @@ import org.apache.spark.sql.streaming.StreamingQueryProgress
   * doesn't look at each micro-batch.
   *
   * {{{
-  *   batch 7 at 12:00   3 late rows, 10 wait   late_rows_total 3    state_rows 10
-  *   batch 8 at 12:01   2 late rows,  4 wait   late_rows_total 5    state_rows 4
+  *   batch 7 at 12:00   3 late rows, 10 buffered   late_rows_total 3    state_rows 10
+  *   batch 8 at 12:01   2 late rows,  4 buffered   late_rows_total 5    state_rows 4
   * }}}
   *
   * @param labels of the query

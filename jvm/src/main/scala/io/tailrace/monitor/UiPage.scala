@@ -15,7 +15,7 @@ import scala.xml.{Elem, NodeSeq}
   *     chart
   *     query                       the watermark                  12:07:00, 3 min ago
   *     tailraceLabelJoin, index 0  rows that wait                 1,284
-  *     tailrace.watermark          how far each host is: web-2    11:58:10, 12 min ago
+  *     tailrace.watermark          each host's progress: web-2    11:58:10, 12 min ago
   * }}}
   */
 private[monitor] object UiPage {
@@ -41,7 +41,7 @@ private[monitor] object UiPage {
     </section>
   }
 
-  /** The values by what has them. */
+  /** The values by their owners. */
   private def parts(query: QuerySeries): Seq[(String, Seq[(SeriesKey, Double)])] = {
     val shown = query.ownValues.filterNot { case (key, _) =>
       MetricCatalog.metrics(key.series).field == "active"
@@ -51,7 +51,7 @@ private[monitor] object UiPage {
     }
   }
 
-  /** The query, then what Tailrace tells of itself, operators, and sources. */
+  /** The query, then Tailrace's own counts, operators, and sources. */
   private def rank(key: SeriesKey): Int = {
     val labels = key.labels.map(_._1)
     if (labels.contains("source")) 3
@@ -91,7 +91,7 @@ private[monitor] object UiPage {
 /** The last micro-batches of a query as an SVG, which needs no script.
   *
   * {{{
-  *   rows read        | ▂ ▆ ▃ █ ▅       a bar a micro-batch
+  *   rows read        | ▂ ▆ ▃ █ ▅       a bar per micro-batch
   *   rows that wait   | ▁▂▃▃▄▄▅▅        likewise
   *   seconds          | ▂▂▂█▂           of a micro-batch
   * }}}

@@ -59,7 +59,7 @@ object FeedbackFile {
     }
   }
 
-  /** The columns of a file's rows, which stand in front of them.
+  /** The columns of a file's rows, which precede the rows.
     *
     * @param name  the file, for errors
     * @param place where it is read
@@ -210,10 +210,10 @@ private[recursion] object FeedbackName {
   def nextRun(names: Seq[FeedbackName]): Int = names.map(_.run + 1).maxOption.getOrElse(0)
 }
 
-/** Chooses the files that a task reads. Small files share a task, so a hop of few rows needs few tasks. */
+/** Chooses the files that a task reads. Small files share a task, so an iteration of few rows needs few tasks. */
 object FeedbackSplits {
 
-  /** A task reads up to so many bytes, unless one file is larger. */
+  /** The most bytes that a task reads, unless one file is larger. */
   val Bytes: Long = 4L << 20
 
   /** @param files names and lengths

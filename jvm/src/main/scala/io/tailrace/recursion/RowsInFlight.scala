@@ -49,7 +49,7 @@ private[recursion] object RowsInFlight {
     all.of(session, recursion)(new RowsInFlight)
 }
 
-/** The least event time that tasks have seen, in microseconds, and the tasks that have ended: a sink may run
+/** The minimum event time that tasks have seen, in microseconds, and the tasks that have ended: a sink may run
   * a batch's tasks several times.
   *
   * @param tasks the number of tasks
@@ -85,8 +85,8 @@ private[recursion] final class OldestTime(tasks: Int) extends AccumulatorV2[Long
   }
 }
 
-/** The watermark of the rows that come round: the least of the query's other watermarks, but before the rows
-  * in flight. Spark takes the least of all watermarks.
+/** The watermark of the rows that are fed back: the minimum of the query's other watermarks, but before the
+  * rows in flight. Spark takes the minimum of all watermarks.
   */
 private[recursion] final case class RecursionWatermark(recursion: String) extends DriverWatermark {
   override def nodeName: String = "HeldWatermark"

@@ -55,8 +55,8 @@ private[replay] final class FilterRun(val name: String, val directory: Path) ext
     }
   }
 
-  /** What the batch before has moved, if this run has done it and executors are elsewhere. Spark removes it when
-    * no batch refers to it.
+  /** The marks that the previous batch has moved, if this run has executed it and executors are remote. Spark
+    * removes them when no batch refers to them.
     */
   def movedBefore(batch: Long): Option[Broadcast[Array[Byte]]] = synchronized(doneBefore(batch).flatMap(_._3))
 
@@ -361,7 +361,7 @@ object OriginGaps {
 
 object ReplayCounts {
 
-  /** People read the progress, so it names no more origins. */
+  /** The most origins that the progress names: people read it. */
   private val Origins = 20
 
   val Schema: StructType = Seq("passed", "replays", "unprotected", "gaps", "returned", "forgotten")

@@ -136,7 +136,7 @@ private[replay] final class MetadataOrder(origin: MetadataOrigin) {
     AttributeSet(made.flatMap(_.references) ++ topics)
   }
 
-  /** The reason why rows come out of order, in a user's words. */
+  /** The reason why rows arrive out of order, in a user's words. */
   def broken: Option[String] =
     origin.nodes.flatMap(node => disturbs(node).orElse(KafkaRead.splits(node))).headOption
 
@@ -192,7 +192,7 @@ private[replay] final case class KafkaRead(options: CaseInsensitiveStringMap, lo
     .map(KafkaJson.subscribed)
     .orElse(Option(options.get("assign")).flatMap(KafkaJson.topics).map(_.map(_._1)))
 
-  /** Whether records of several topics may come. */
+  /** True if records of several topics may arrive. */
   def mayReadSeveral: Boolean = {
     val isRefused = topics.isEmpty && options.containsKey("assign")
     !isRefused && !topics.exists(_.size == 1)

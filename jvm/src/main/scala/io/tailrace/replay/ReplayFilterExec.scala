@@ -142,7 +142,7 @@ final case class ReplayFilterExec(
 
 object ReplayFilterExec {
 
-  /** Batches between two snapshots. When a query starts, it reads the files of so many batches. */
+  /** Batches between two snapshots. A starting query reads the files of at most this many. */
   private val DeltasPerSnapshot = 20
 
   /** Conditions after which a user may have the filter begin anew. */

@@ -15,13 +15,13 @@ import io.tailrace.join.{JoinCheckpoint, Side}
 import io.tailrace.rewrite._
 import io.tailrace.state.{CutOffBatch, Manifest, StateLayout, StoreKind}
 
-/** What a rescaling has done, or would do.
+/** The result of a rescaling, or of a dry run.
   *
   * @param before number of state partitions
   * @param after  the same
   * @param rows   in the state, which count
   * @param bytes  of the new partitions' files; of a dry run, those of the files that it would read
-  * @param sides  what a dry run has found
+  * @param sides  the counts of a dry run
   */
 final case class RescaleReport(
     before: Int,
@@ -53,7 +53,7 @@ final case class RescaledSide(operator: Long, name: String, side: String, rows: 
   *   2  a Spark job        splits each partition: its rows go to the partitions of their keys, in new files
   *   3  manifests          of the new partitions, of the same version
   *   4  commits/<last>     has ids for all of them, in Spark's checkpoint format 2
-  *   5  offsets/<last>     has the new number, by one write. Until here the query goes on with the old one
+  *   5  offsets/<last>     has the new number, by one write. Until here the query resumes with the old one
   *   later the query    deletes the old state, when it has completed a batch: [[io.tailrace.join.FormerLayouts]]
   * }}}
   *
@@ -63,7 +63,7 @@ final case class RescaledSide(operator: Long, name: String, side: String, rows: 
   * completed. So no batch comes in between, and the logs of other operators stay as they are.
   *
   * An example, 4 to 16 partitions, after batch 6: version 7 of partition 1 has become version 7 of the
-  * partitions 1, 5, 9 and 13. Batch 7, which was cut off at 12:30, runs with 16 tasks at 12:40.
+  * partitions 1, 5, 9 and 13. Batch 7, which was killed at 12:30, runs with 16 tasks at 12:40.
   */
 private[tailrace] final class Rescale(
     session: SparkSession,
@@ -86,7 +86,7 @@ private[tailrace] final class Rescale(
     */
   def run(): RescaleReport = query.alone(runAlone())
 
-  /** Refuses what can't be rescaled. */
+  /** Refuses operators that can't be rescaled. */
   def check(): Unit = {
     query.checkStopped()
     others.foreach(_.check())
@@ -102,9 +102,9 @@ private[tailrace] final class Rescale(
     if (dryRun) return looked(joins)
     val layouts = joins.map(join => join -> query.holding(join))
     val before = layouts.head._2.partitions
-    // Of a newer format, for instance.
+    // For instance a newer format.
     if (before != partitions) layouts.foreach { case (join, layout) => readManifests(join, layout) }
-    // What is refused above has changed nothing.
+    // Nothing has changed up to here.
     query.checkAlone()
     val report =
       if (before == partitions) {
@@ -127,13 +127,13 @@ private[tailrace] final class Rescale(
           results.map(StateRewrite.bytes).sum
         )
       }
-    // A newer one reads what is there, and says its own number then.
+    // A newer one reads the files that exist, and then names its own number.
     if (query.isNewestCommand)
       tellReaders(joins.filter(_.bound.layouts.nonEmpty || report.before != partitions))
     report
   }
 
-  /** What would be moved, of which nothing is written. */
+  /** Counts the rows that would be moved, and writes nothing. */
   private def looked(joins: Seq[StoredState]): RescaleReport = {
     val names = query.operators._1.map(operator => operator.id -> operator.name).toMap
     val layouts = joins.map(join => join -> query.holding(join))
@@ -153,7 +153,7 @@ private[tailrace] final class Rescale(
     RescaleReport(before, partitions, rows, StateRewrite.bytes(manifests), dryRun = true, sides)
   }
 
-  /** Reads what the job of Spark's will read first. */
+  /** Reads the files that the Spark job will read first. */
   private def readManifests(join: StoredState, layout: StateLayout): Unit = {
     val set = query.setOf(join, layout)
     val state = query.state(join, set, set)
@@ -162,7 +162,7 @@ private[tailrace] final class Rescale(
     }
   }
 
-  /** Spark's readers ask these. A rescaling that was cut off behind the turn has left them as they were. */
+  /** Updates the metadata that Spark's readers use. A rescaling that was killed after the turn has not updated it. */
   private def tellReaders(joins: Seq[StoredState]): Unit = {
     if (spark.partitions(completed) != partitions) spark.setPartitions(completed, partitions)
     joins.foreach(join => spark.setMetadata(join.operator, partitions, completed))
@@ -188,8 +188,8 @@ private[tailrace] final class Rescale(
     )
   }
 
-  /** A batch that was cut off runs again, and a sink may have its rows already. So it must give the same ones.
-    * Where rows leave in steps, the partition decides which: each new one must have rows of one old one only.
+  /** An interrupted batch runs again, and a sink may have its rows already. So it must emit the same rows. Where
+    * rows are emitted in steps, the partition decides which: each new one must have rows of one old one only.
     */
   private def cutOff(join: StoredState, layout: StateLayout): Option[CutOffBatch] = {
     val batch = query.cutOffBatch(layout)
@@ -238,7 +238,7 @@ private[tailrace] final class Rescale(
 
   private def turnOver(states: Seq[JoinState], others: Option[SparkOperators]): Unit = {
     val ids = states.flatMap { state =>
-      // As many as the greater number: until the turn the query needs those of before.
+      // As many as the greater number: until the turn the query needs the old ones.
       state.after.ids.map(after =>
         state.operator -> (after ++ state.before.ids.get.drop(after.size)).map(Seq(_))
       )
@@ -257,7 +257,7 @@ private[tailrace] final class Rescale(
     }
   }
 
-  /** With state of Spark's operators the turn is a file that says what is to be done. */
+  /** With state of Spark's operators the turn is a file that describes the work. */
   private def turnOver(
       states: Seq[JoinState],
       operators: SparkOperators,
@@ -271,7 +271,7 @@ private[tailrace] final class Rescale(
           staged
         }
       catch {
-        // Another command has deleted what this one has written.
+        // Another command has deleted the files of this one.
         case e: Throwable => throw (if (query.isNewestCommand) e else RescaleErrors.inUse(checkpoint))
       }
     RepartitionTurn.write(query.root, conf, turn)
@@ -297,13 +297,13 @@ private[rescale] object Rescale {
   /** Manifests that are read side by side. */
   private val Threads = 32
 
-  /** Half of what the index has, because later batches add some. */
+  /** Half of the capacity of the index, because later batches add some. */
   private val MostSections = 1 << 15
 }
 
 /** The state of Spark's own operators in a query that is rescaled. Spark writes it for the new number into a
-  * checkpoint of its own, which has only these operators: Spark's rewriter takes all that it finds. Nothing of the
-  * query's changes before the [[RepartitionTurn]].
+  * checkpoint of its own, which has only these operators, because Spark's rewriter takes all operators that it finds.
+  * The query's own files don't change before the [[RepartitionTurn]].
   *
   * @param operators at least one
   */
@@ -319,7 +319,7 @@ private[rescale] final class SparkOperators(
   private val staged = RepartitionTurn.stagedAt(root, UUID.randomUUID.toString)
   private val files = DurableFiles.in(root, conf)
 
-  /** Refuses what can't be rescaled. */
+  /** Refuses operators that can't be rescaled. */
   def check(): Unit = {
     val obstacles = operators.flatMap(of => repartition.obstacle(of).map(why => s"${of.name} ($why)"))
     if (obstacles.nonEmpty) throw RescaleErrors.unsupported(checkpoint, obstacles)
@@ -330,7 +330,7 @@ private[rescale] final class SparkOperators(
   /** Writes the new state.
     *
     * @param ids of the other operators, in Spark's checkpoint format 2
-    * @return what turns the query over to it
+    * @return the turn that switches the query to it
     */
   def stage(partitions: Int, ids: Map[Long, Seq[Seq[String]]]): RepartitionTurn = {
     RepartitionTurn.deleteStaged(root, conf)
@@ -351,7 +351,7 @@ private[rescale] final class SparkOperators(
     )
   }
 
-  /** Deletes what [[stage]] has written, before the turn. */
+  /** Deletes the files of [[stage]], before the turn. */
   def delete(): Unit = files.delete(staged)
 
   /** Spark keeps an operator's metadata beside its partitions, and schemas in the first one. */

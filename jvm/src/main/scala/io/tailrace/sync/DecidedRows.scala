@@ -132,17 +132,18 @@ private[sync] final class SyncWriter(columns: JoinColumns, settings: SyncSetting
   }
 }
 
-/** The left rows that may come out before they are released, because the user has said that a left row has one right row
-  * at the most, and a right row one left row. They stand among the released rows, and come out only with a right row:
+/** The left rows that may be emitted before they are released, because the user has declared that a left row has at
+  * most one right row, and a right row at most one left row. They are merged with the released rows, and are emitted
+  * only with a right row:
   *
   * {{{
   *   new left rows ────────────────────────────────┐
-  *   held-left: rows that may have a new right row ─┴─> by key ──┬─> found: out, and the row of the state is marked
-  *                                                               └─> else: it stays where it is, or is written into held-left
+  *   held-left: rows that may have a new right row ─┴─> by key ──┬─> found: emitted, and the row of the state is marked
+  *                                                               └─> not found: it stays, or is written into held-left
   * }}}
   *
-  * A row of the state has a note behind its value, which says where it is: the number of its section, and its sequence
-  * number. Values of rows have whole words, and the note isn't one, so it can be told from a row without.
+  * The value of a row of the state is followed by a note of its place: the number of its section, and its sequence
+  * number. Values have whole words, and the note isn't a whole number of words, so it tells such a row from others.
   *
   * {{{
   *   value (8 n bytes)  section(4)  seq(8)
@@ -192,7 +193,7 @@ private[sync] final class EarlyLeft(
     else heldLeft.take(section, Platform.getLong(base, note + 4))
   }
 
-  /** A row has no right row. @return whether it waits; else it is released */
+  /** A row has no right row. @return whether it stays buffered; otherwise it is released */
   def waits(base: AnyRef, at: Long): Boolean = RowLayout.time(base, at) > through && {
     if (!hasNote(base, at)) {
       // Its number may be that of its place in a local file.
@@ -217,7 +218,7 @@ private[sync] object EarlyLeft {
 
   private val NoteLength = 12
 
-  /** The bytes by which a row is longer. */
+  /** The length of the note. */
   private val Words = 16
   private val Start: Long = Platform.BYTE_ARRAY_OFFSET.toLong
 }

@@ -131,7 +131,7 @@ private[sync] final class HeldBackStream(
 
 private[sync] object HeldBackStream {
 
-  /** A source's limit, and at most so many rows if it is one of rows: others know nothing of rows. */
+  /** A source's limit, lowered to this number of rows if it is a limit on rows: other limits have no rows. */
   def within(limit: ReadLimit, room: Option[Long]): ReadLimit = limit match {
     case rows: ReadMaxRows if room.exists(_ < rows.maxRows) => ReadLimit.maxRows(room.get)
     case _ => limit
@@ -167,7 +167,7 @@ private[sync] object KafkaPartition {
   /** The columns of Kafka's source. */
   val Columns: Seq[String] = Seq("topic", "partition")
 
-  /** Whether columns are Kafka's own. */
+  /** True if columns are Kafka's own. */
   def isOf(columns: Seq[String]): Boolean = columns.forall(Columns.contains)
 }
 
@@ -232,7 +232,7 @@ private[sync] object KafkaOffsets {
   * {{{
   *   clicks, 7         ->  clicks-7            as Kafka's tools name them
   *   eu-west, 1        ->  eu-west-1
-  *   eu, west-1        ->  eu-west%2D1         a value behind the first column never contains `-`
+  *   eu, west-1        ->  eu-west%2D1         a value after the first column never contains `-`
   *   null              ->  %
   * }}}
   */

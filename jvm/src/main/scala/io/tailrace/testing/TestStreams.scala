@@ -41,8 +41,8 @@ final class TestStreams(session: SparkSession, startMs: Long) extends AutoClosea
 
   def clockMs: Long = nowMs
 
-  /** Moves the clock, and event time with it: as a row of that time in each stream would, of which nothing comes
-    * out. Each query sees it in its next batch. Neither goes back.
+  /** Moves the clock and event time, as a row of that time in each stream would, without any output for such rows.
+    * Each query sees it in its next batch. Neither goes back.
     */
   def moveTo(ms: Long): Unit = betweenBatches {
     // One clock for all tests of a JVM: years of each would be more than its nanoseconds can count.
@@ -53,7 +53,7 @@ final class TestStreams(session: SparkSession, startMs: Long) extends AutoClosea
     tick()
   }
 
-  /** What a batch does that reads one of the sources. Where hosts or stamps make the watermark, only their rows can
+  /** Runs within a batch that reads one of the sources. If hosts or stamps make the watermark, only their rows can
     * move it.
     */
   private def planned(): Unit = eventTime.foreach { ms =>
@@ -70,8 +70,8 @@ final class TestStreams(session: SparkSession, startMs: Long) extends AutoClosea
   /** Lets all queries run a batch, with rows or without. */
   def tick(): Unit = sources.foreach(_.tick())
 
-  /** Lets all queries see what was staged, each in one batch: half of it would be another test, with another
-    * watermark after a restart.
+  /** Lets all queries see what was staged, each in one batch: half of it would be a different test, with
+    * another watermark after a restart.
     */
   def flush(): Unit = betweenBatches(sources.foreach(_.flush()))
 
@@ -94,7 +94,7 @@ final class TestStreams(session: SparkSession, startMs: Long) extends AutoClosea
 
 private object TestStreams {
 
-  /** What silent hosts and partitions see of one move. */
+  /** The part of one move that idle hosts and partitions see. */
   private val MostSilentMs = TimeUnit.DAYS.toMillis(1)
 }
 
@@ -119,7 +119,7 @@ final class TestQuery(streams: TestStreams, session: SparkSession, checkpoint: S
     case other => throw new IllegalArgumentException(s"no output mode $other")
   }
 
-  /** Arrays of bytes with equal content aren't equal by themselves, and NaN never is. */
+  /** Arrays of bytes with equal content aren't equal in Scala, and NaN never is. */
   private def comparable(value: Any): Any = value match {
     case number: Double => ("double", java.lang.Double.doubleToLongBits(number))
     case number: Float => ("float", java.lang.Float.floatToIntBits(number))
@@ -165,7 +165,7 @@ final class TestQuery(streams: TestStreams, session: SparkSession, checkpoint: S
     operators.toSeq.flatten.groupMapReduce(_.operatorName)(_.numRowsTotal)(_ + _).asJava
   }
 
-  /** Lets it see what was added to the sources, as one batch, and waits until nothing is left to do. */
+  /** Lets it see what was added to the sources, as one batch, and waits until no batch is left to run. */
   def run(): Unit = {
     streams.flush()
     running.query.processAllAvailable()
@@ -228,13 +228,13 @@ final class TestRows(val schema: StructType, val planned: () => Unit) extends Au
     staged ++= PythonRows.read(pickled, schema)
   }
 
-  /** Lets queries see the staged rows. */
+  /** Makes the staged rows visible to queries. */
   def flush(): Unit = synchronized {
     rows ++= staged
     staged.clear()
   }
 
-  /** Lets queries run a batch, with rows or without. */
+  /** Makes queries run a batch, with or without rows. */
   def tick(): Unit = synchronized { ticks += 1 }
 
   def end: Offset = synchronized(RowNumber(rows.size.toLong, ticks))

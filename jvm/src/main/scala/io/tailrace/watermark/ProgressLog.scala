@@ -18,7 +18,7 @@ import io.tailrace.driver.{SourceFacts, SparkWatermark}
   * The driver writes a batch's file when its tasks have ended, before Spark's commit log has the batch. A
   * batch that runs again begins with the file of the batch before it and replaces its own.
   *
-  * @param beginsAnew whether a source begins with an empty table if its files are missing; else it fails
+  * @param beginsAnew whether a source begins with an empty table if its files are missing; otherwise it fails
   */
 final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: Boolean) extends Logging {
   import ProgressLog._
@@ -62,7 +62,7 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: 
   private[tailrace] def read(batch: Long): (Long, HostTable) =
     upTo(batch).fold(missing => throw WatermarkErrors.progressMissing(missing, batch + 1), identity)
 
-  /** The same, where the files of the batch may be gone. */
+  /** The same, except that the files of the batch may be missing. */
   def after(batch: Long): Option[(Long, HostTable)] = upTo(batch).toOption
 
   private def upTo(batch: Long): Either[String, (Long, HostTable)] =
@@ -122,13 +122,13 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: 
 
 object ProgressLog {
 
-  /** Of the directories of all watermarks, below the checkpoint. */
+  /** The parent of the directories of all watermarks, below the checkpoint. */
   private[tailrace] val Root = "tailrace-watermark"
 
   private[tailrace] val Snapshot = ".snapshot"
   private val Delta = ".delta"
 
-  /** At most so many deltas are read when a query starts. */
+  /** The maximum number of deltas that a starting query reads. */
   private val DeltasPerSnapshot = 20
 }
 
@@ -146,7 +146,7 @@ object ProgressLog {
   * @param previous        the batch whose file this one adds to; -1 in a snapshot
   * @param low             the low watermark after the batch, in microseconds
   * @param lowBefore       the low watermark that the batch began with
-  * @param upstream        the least completeness of a stamp so far; whole without stamps
+  * @param upstream        the minimum completeness of the stamps so far; whole without stamps
   * @param roster          the version of the batch's roster; none if the format has none
   * @param forgottenFuture rows ahead of the clock of hosts that are no longer in the table
   */
@@ -195,7 +195,7 @@ object ProgressFile {
     }
 }
 
-/** Which hosts a query waits for, by its checkpoint. */
+/** The hosts that hold a query back, by its checkpoint. */
 private[tailrace] object SourceWaits {
 
   /** The number of hosts that are named. */

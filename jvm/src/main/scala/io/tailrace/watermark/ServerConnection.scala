@@ -103,9 +103,9 @@ private[watermark] final class ServerConnection(server: ServerSettings, servers:
     }
   }
 
-  /** Makes of a report what a server of an earlier release takes, where 0 stands for no low watermark.
+  /** Converts a report for a server of an earlier release, to which 0 means that there is no low watermark.
     *
-    * @throws java.io.IOException if a time is before 1970, which such a server would take for 1970
+    * @throws java.io.IOException if a time is before 1970, which such a server would treat as 1970
     */
   private def since1970(body: ObjectNode): Unit = {
     def refuse(what: String) = throw new RefusedReportException(
@@ -149,8 +149,8 @@ private[watermark] final class ServerConnection(server: ServerSettings, servers:
     json.readTree(answer.body)
   }
 
-  /** Two codes end the query, because another query or run reports the same. After other refusals the server
-    * is asked again: somebody may raise a limit or remove something.
+  /** Two codes end the query, because another query or run reports the same. After other refusals the
+    * request is repeated: somebody may raise a limit or remove something.
     */
   private def refuse(body: String): Unit = {
     val problem = json.readTree(body)
@@ -174,7 +174,7 @@ private[watermark] object ServerConnection {
   // The greatest integer that every JSON parser reads exactly. As a time it is in 2255.
   private val LatestTime = (1L << 53) - 1
 
-  /** The least one, in 1684. It stands for no low watermark. */
+  /** The smallest such integer, a time in 1684. It means that there is no low watermark. */
   val Earliest: Long = -LatestTime
 
   /** The version of the protocol: since 2 there are times before 1970. */
@@ -197,7 +197,7 @@ private[watermark] object ServerConnection {
   /** A time in an answer; none if it is null or missing. */
   def time(node: JsonNode): Option[Long] = Option.when(node.isIntegralNumber)(node.asLong)
 
-  /** Says what an operator does, in words for people. The server refuses a whole report for one bad label. */
+  /** The label of an operator, for people. The server refuses a whole report because of one invalid label. */
   def putLabel(operator: ObjectNode, words: String): Unit = {
     val shown = words.codePoints.toArray.map { point =>
       if (Unprintable(Character.getType(point).toByte)) '?'.toInt else point
@@ -226,14 +226,14 @@ private[watermark] object ServerConnection {
   def newBody(): ObjectNode = json.createObjectNode()
 }
 
-/** Sends the requests of one run of a query to the watermark servers that it names. They are replicas: each of
-  * them keeps all that it knows in one store, and knows what the others have taken. So any of them may get any
-  * request, and a report may arrive at two.
+/** Sends the requests of one run of a query to the watermark servers that it names. They are replicas over
+  * one store: each sees what the others have accepted. So any of them may receive any request, and two of them may
+  * receive the same report.
   *
   * {{{
   *   request ──> a    no connection, no whole answer within 2 s, 5xx      the next one gets it
-  *           ──> b    200                                                 b is asked first from now on
-  *                    4xx                                                 so it is; each server would refuse
+  *           ──> b    200                                                 b is tried first from now on
+  *                    4xx                                                 the same; each server would refuse
   * }}}
   *
   * Every answer has the id of its server's store. If two servers have different stores, the query ends: each
@@ -251,7 +251,7 @@ private[watermark] final class ServerFailover(server: ServerSettings) extends Lo
 
   @volatile private var answeredLast = 0
 
-  // What each server has said last: it may come back with another store.
+  // The last answer of each server: it may come back with another store.
   private val stores = new ConcurrentHashMap[String, String]
   private lazy val compared: Unit = askForStores()
 

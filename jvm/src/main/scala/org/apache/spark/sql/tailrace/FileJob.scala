@@ -39,7 +39,7 @@ final class FileJob(
     hadoopConf: Configuration
 ) {
 
-  /** @param partitionBy columns that make directories below `directory`, and stand in no file */
+  /** @param partitionBy columns that make directories below `directory`, and aren't in the files */
   def write(
       directory: Path,
       partitionBy: Seq[Attribute],

@@ -26,15 +26,15 @@ object SparkState {
   def reportCommit(version: Long, id: StateStoreId, hadoopConf: Configuration): Unit =
     StateStore.reportCommitToCoordinator(version, id, hadoopConf)
 
-  /** As many daemon threads as there is work, which end when there is none. */
+  /** A cached pool of daemon threads: one for each piece of work, and they end when there is none. */
   def threads(name: String): ExecutorService = ThreadUtils.newDaemonCachedThreadPool(name)
 
-  /** So many daemon threads. */
+  /** A fixed number of daemon threads. */
   def threads(name: String, number: Int): ExecutorService =
     ThreadUtils.newDaemonFixedThreadPool(number, name)
 
-  /** Daemon threads, at most so many. They take the least of the waiting pieces of work first, which must be
-    * comparable.
+  /** At most this number of daemon threads. They take the smallest of the waiting pieces of work first, which must
+    * be comparable.
     */
   def inOrder(name: String, most: Int): Executor = {
     val factory = ThreadUtils.namedThreadFactory(name)

@@ -25,7 +25,7 @@ import org.apache.spark.util.Clock
   */
 final case class StreamWatermark(column: String, ms: Long)
 
-/** The watermarks that Spark takes a query's from. It tells them nobody.
+/** The watermarks from which Spark computes a query's. Spark has no method that returns them.
   *
   * {{{
   *   served_at   12:07 ─┐
@@ -81,7 +81,7 @@ object StreamWatermarks {
   * {{{
   *   12:00:00   batch 7 is committed; the sources have nothing new, and Spark asks them again and again
   *   12:00:30   a watermark node of batch 7 knows a later watermark: tryMove has Spark's tracker ask all nodes
-  *   12:00:30   Spark asks the operators of batch 7: does one close something by it? Then batch 8 runs without rows
+  *   12:00:30   Spark asks the operators of batch 7: if one closes something by it, batch 8 runs without rows
   * }}}
   *
   * The watermark of batch 8 is in its entry of the offset log, so a batch that runs again has the same one.
@@ -93,7 +93,7 @@ final class BetweenBatches private (query: MicroBatchExecution) {
   private def progressLock: ReentrantLock =
     classOf[StreamExecution].getMethod("awaitProgressLock").invoke(query).asInstanceOf[ReentrantLock]
 
-  /** Moves what watermark nodes say, and has Spark ask all of them, also those that follow others.
+  /** Updates the watermark nodes, and makes Spark ask all of them, including those that follow others.
     *
     * If a micro-batch runs or is being made, or none has run in this start, nothing is moved.
     *
@@ -105,8 +105,8 @@ final class BetweenBatches private (query: MicroBatchExecution) {
   }
 
   /** Calls a function with the query's watermark, in milliseconds, if no operator closes something by it: then the next
-    * micro-batch comes with the next row, and until then the operators are as far as they can be. If a micro-batch runs,
-    * is being made or will follow, nothing is called.
+    * micro-batch comes with the next row, and until then the operators can't advance further. If a micro-batch runs,
+    * is being made or will follow, the function isn't called.
     *
     * @param settled is called as `move` is, and with the local properties of the last micro-batch
     */
@@ -121,7 +121,7 @@ final class BetweenBatches private (query: MicroBatchExecution) {
   /** Calls a function with the last micro-batch, if it is committed. */
   private def behindLast(body: IncrementalExecution => Unit): Unit = {
     val lock = progressLock
-    // A source that doesn't answer keeps the lock for long, and this thread has more to do.
+    // A source that doesn't answer keeps the lock for long, and this thread has other work.
     if (lock.tryLock(Patience, TimeUnit.MILLISECONDS))
       try Option(query.lastExecution).filter(isCommitted).foreach(body)
       finally lock.unlock()
@@ -160,21 +160,21 @@ final class BetweenBatches private (query: MicroBatchExecution) {
 object BetweenBatches {
   private val Patience = 200L
 
-  /** Of the query whose thread this is. */
+  /** The object of the query whose thread this is. */
   def current(session: SparkSession): Option[BetweenBatches] =
     Option(StreamingRun.execution(session)).collect { case query: MicroBatchExecution =>
       new BetweenBatches(query)
     }
 }
 
-/** A streaming query whose clock somebody else moves, for tests of pipelines. */
+/** A streaming query whose clock is controlled from outside, for tests of pipelines. */
 final class ClockedQuery private (val query: StreamingQuery) {
 
   /** The watermark that the next batch has, in milliseconds; 0: none yet. */
   def watermarkMs: Long =
     StreamWatermarks.tracker(ClockedQuery.execution(query)).fold(0L)(_.currentWatermark)
 
-  /** Those of its streams, whose least the query has: by the column of the event time. */
+  /** The watermarks of its streams, whose minimum is the query's: by the column of the event time. */
   def watermarks: Seq[StreamWatermark] = StreamWatermarks.of(query.id)
 }
 

@@ -24,8 +24,8 @@ final case class StreamingBatch(
 )
 
 /** @param plan with the nodes whose tasks have run
-  * @param sink where its rows went
-  * @param name what its user calls the query, if anything
+  * @param sink that has received its rows
+  * @param name of the query, if its user has named it
   */
 final case class RunningBatch(plan: SparkPlan, sink: Table, name: Option[String]) {
 
@@ -69,15 +69,16 @@ object StreamingBatch {
   }
 }
 
-/** What an operator has decided about a micro-batch before it began, in the batch's entry of Spark's offset log. Spark
+/** An operator's decisions about a micro-batch before it began, in the batch's entry of Spark's offset log. Spark
   * writes both at once: a batch that runs again has the same notes, and a batch that was never logged has none.
   *
   * {{{
   *   offsets/17   v1 | {"batchWatermarkMs": ..., "conf": {..., "tailrace.closed.tailraceLabelJoin-0": "17 1767268800000000"}}
   * }}}
   *
-  * A note is among the entry's settings, as Spark gives nobody another place. Spark reads only those that it knows, and
-  * has settings of one batch in the next ones of a run. So a note begins with the number of its batch.
+  * A note is stored among the entry's settings, because Spark offers no other place. Spark reads only the settings
+  * that it knows, and copies the settings of one batch to the next ones of a run. So a note begins with the number of
+  * its batch.
   */
 object BatchNotes {
 
@@ -89,7 +90,7 @@ object BatchNotes {
       OffsetEntry.withConf(metadata, metadata.conf + (key -> s"${making.batchId} $value"))
   }
 
-  /** What was noted about a batch whose entry is in the log. */
+  /** The notes of a batch whose entry is in the log. */
   def of(session: SparkSession, batchId: Long, key: String): Option[String] =
     StreamingRun
       .execution(session)

@@ -71,6 +71,38 @@ final case class Manifest(
     amendsAfter: Option[Long] = None
 ) {
   def fileNames: Set[String] = runs.iterator.map(_.file).toSet
+
+  /** The times through which rows have left. */
+  def expiry: Expiry = Expiry(expiredThrough, rightExpiredThrough)
+}
+
+/** The times, in microseconds and inclusive, through which the rows of a version have left, by the time that their store
+  * expires by: see [[LivingRows]].
+  *
+  * @param results  [[Manifest.expiredThrough]]
+  * @param operator [[Manifest.rightExpiredThrough]]
+  */
+final case class Expiry(results: Long, operator: Long) {
+
+  /** Rows of a store up to this time have left. */
+  def through(kind: StoreKind): Long = kind.expires match {
+    case ExpiryTime.Results => results
+    case ExpiryTime.Operator => operator
+    case ExpiryTime.Never => Long.MinValue
+  }
+
+  /** No row of a section that counts is before this time. */
+  def notBefore(section: Section): Long = Expiry.notBefore(section, through(section.kind))
+
+  /** True if every row that has left by this has left by a later one, too. */
+  def isWithin(later: Expiry): Boolean = results <= later.results && operator <= later.operator
+}
+
+object Expiry {
+
+  /** No row of a section after `through` is before this time. */
+  def notBefore(section: Section, through: Long): Long =
+    if (section.minTime > through || through == Long.MaxValue) section.minTime else through + 1
 }
 
 /** A batch has taken rows that were behind the watermark when they came. Which of its rows these are, their times say.

@@ -63,6 +63,9 @@ final class TailraceStateStore private[state] (
   /** A time that the operator keeps with the version; the engine does nothing with it. Least at first. */
   def operatorTime: Long = ownTime
 
+  /** The times through which rows have left, of both. */
+  def expiry: Expiry = Expiry(expired, ownTime)
+
   /** Batches that have taken late rows, oldest first; the operator keeps them with the version, too. */
   def lateRows: Seq[LateRows] = late
 
@@ -261,7 +264,7 @@ final class TailraceStateStore private[state] (
   override protected def committedId: Option[String] = checkpointId
   override protected def baseId: Option[String] = baseCheckpointId
   override protected def storedRows: Iterator[UnsafeRowPair] with AutoCloseable =
-    new BufferedRows(sections, expired, ownTime)
+    new BufferedRows(sections, expiry)
 
   private def requireUpdating(): Unit =
     require(state == TailraceStateStore.Updating, s"the store of version $version is $state")

@@ -139,7 +139,7 @@ final class LivingRowsSuite extends AnyFunSuite with StateVersions with ScalaChe
           .toVector
       finally cursor.close()
     }
-    val all = new LivingRows.InStore(Long.MinValue, gone)
+    val all = new LivingRows.InStore(Long.MinValue, () => gone)
     assert(times(all) == Seq(1, 2, 4, 5))
     assert(times(all.after(1)) == Seq(2, 4, 5) && times(all.after(2).after(1)) == Seq(4, 5))
     assert(times(all.after(Long.MaxValue)).isEmpty)

@@ -244,7 +244,8 @@ private[exchange] final class MatchedRows(
 
   private lazy val rights: Array[Long] = {
     val found = Array.newBuilder[Long]
-    opened.sections(StoreKind.RightKeySorted).foreach(_.foreachRow(found += _.seq))
+    val living = LivingRows.of(state)
+    opened.sections(StoreKind.RightKeySorted).foreach(living.foreachRow(_)(found += _.seq))
     val all = found.result()
     Arrays.sort(all)
     all

@@ -177,10 +177,11 @@ private[inspect] final class ChangedRows(before: OpenedPartition, after: OpenedP
   private def left(live: LiveSection): Option[StatePart] = {
     val kind = live.section.kind
     val isMarked = after.hasMarks(kind)
-    val through = after.leftThrough(kind)
-    val mayHaveLeft = isMarked || (through > before.leftThrough(kind) && through >= live.section.minTime)
+    val now = after.living.in(kind)
+    val mayHaveLeft =
+      isMarked || (now.through > before.living.in(kind).through && now.through >= live.section.minTime)
     Option.when(mayHaveLeft) {
-      val rows = before.rows(live, if (isMarked) Long.MaxValue else through)(!after.counts(kind, _))
+      val rows = before.rows(live, if (isMarked) Long.MaxValue else now.through)(!now.counts(_))
       StatePart(Gone, rows)
     }
   }

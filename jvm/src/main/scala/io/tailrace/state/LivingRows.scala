@@ -27,11 +27,11 @@ final class LivingRows(sections: Seq[LiveSection], val expiry: Expiry) {
   // Sections come run by run, so each store comes many times. To read its tombstones once is enough.
   private val inStore = mutable.HashMap.empty[StoreKind, LivingRows.InStore]
 
-  /** The rule for the rows of one store. Reads the store's tombstones when it is first called. */
+  /** The rule for the rows of one store. */
   def in(kind: StoreKind): LivingRows.InStore =
     inStore.getOrElseUpdate(
       kind,
-      new LivingRows.InStore(expiry.through(kind), GoneRows.of(sections, kind))
+      new LivingRows.InStore(expiry.through(kind), () => GoneRows.of(sections, kind))
     )
 
   /** A cursor over the rows of a section that count. */
@@ -54,14 +54,22 @@ object LivingRows {
 
   /** The rows of one store that count.
     *
-    * @param through rows up to this time have left
-    * @param gone    the rows with tombstones
+    * @param through    rows up to this time have left
+    * @param tombstones reads them, when the first row after that time is checked
     */
-  final class InStore(val through: Long, val gone: GoneRows) {
+  final class InStore(val through: Long, tombstones: () => GoneRows) {
+    private var read: GoneRows = _
+
+    /** The rows with tombstones. */
+    def gone: GoneRows = {
+      if (read == null) read = tombstones()
+      read
+    }
+
     def counts(row: RunCursor): Boolean = row.time > through && !gone.contains(row.seq)
 
     /** The same rule, without rows up to a time. */
-    def after(time: Long): InStore = if (time <= through) this else new InStore(time, gone)
+    def after(time: Long): InStore = if (time <= through) this else new InStore(time, () => gone)
 
     /** No row of a section that counts is before this time. */
     def notBefore(section: Section): Long = Expiry.notBefore(section, through)

@@ -110,15 +110,13 @@ private[sync] final class HeldLeft(
     * @param last  of the times
     */
   private def foreachRow(live: LiveSection, after: Long, last: Long)(body: RunCursor => Unit): Unit = {
-    val gone = known.gone.in(live.local.version.get)
-    val cursor = live.cursor()
-    try {
-      cursor.firstAfter(after)
-      while (cursor.isValid && cursor.time <= last) {
-        if (!gone.contains(cursor.seq)) body(cursor)
-        cursor.next()
+    val rows = new LivingRows.InStore(after, () => known.gone.in(live.local.version.get)).cursor(live)
+    try
+      while (rows.isValid && rows.row.time <= last) {
+        body(rows.row)
+        rows.next()
       }
-    } finally cursor.close()
+    finally rows.close()
   }
 
   private def stays(live: LiveSection): Boolean =

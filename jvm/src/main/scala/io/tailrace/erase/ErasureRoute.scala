@@ -70,7 +70,7 @@ private final class ErasureRoute(
     val found = mutable.ArrayBuilder.make[Long]
     val living = LivingRows.of(state)
     val sections = state.sections.filter(_.section.kind == LeftTimeSorted)
-    LocalRun.prepare(sections)
+    LiveSection.prepare(sections)
     sections.foreach { live =>
       living.foreachRow(live)(row => if (test(decoder.left(live, row))) found += row.seq)
     }

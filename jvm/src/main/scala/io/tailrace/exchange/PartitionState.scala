@@ -28,7 +28,7 @@ private[exchange] final class PartitionState(join: JoinState, partition: Int, co
 
   def sections(kind: StoreKind): Seq[LiveSection] = {
     val found = state.sections.filter(_.section.kind == kind)
-    LocalRun.prepare(found)
+    LiveSection.prepare(found)
     found
   }
 

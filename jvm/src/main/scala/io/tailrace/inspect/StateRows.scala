@@ -14,7 +14,7 @@ import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.util.SerializableConfiguration
 
 import io.tailrace.join.Side
-import io.tailrace.state.{LiveSection, LocalRun, RowLayout, RunCursor}
+import io.tailrace.state.{LiveSection, RowLayout, RunCursor}
 
 /** What a task reads of a join's state.
   *
@@ -127,7 +127,7 @@ private[inspect] final case class StatePart(change: UTF8String, rows: SectionRow
 private[inspect] object StatePart {
 
   /** Lets their runs come side by side. */
-  def prepare(sections: Seq[LiveSection]): Unit = LocalRun.prepare(sections)
+  def prepare(sections: Seq[LiveSection]): Unit = LiveSection.prepare(sections)
 }
 
 /** Pages of the state that a query has read, in Spark's metrics. */

@@ -171,7 +171,7 @@ private[rewrite] final class PartitionSplit(
     def sections(run: LocalRun) = state.sections.filter { live =>
       (live.local eq run) && live.section.kind.hasRows && live.section.kind != JoinedIndicator
     }
-    LocalRun.prepare(numbered.flatMap { case (run, _) => sections(run) })
+    LiveSection.prepare(numbered.flatMap { case (run, _) => sections(run) })
     def into(number: Int)(write: SplitRuns => Unit): Unit = {
       val runs = newRuns()
       try {

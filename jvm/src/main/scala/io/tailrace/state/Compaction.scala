@@ -74,7 +74,7 @@ object Compaction {
     groups.toSeq.sortBy(_._1).foreach { case ((_, bucket), parts) =>
       val kind = parts.head.section.kind
       writer.begin(kind, bucket)
-      val rows = new MergedSections(parts, kind.order, gone.through(kind))
+      val rows = new MergedSections(parts, RunCursor.inOrder(kind.order), gone.through(kind))
       try if (kind.keepsNewest) newest.write(rows, writer) else gone.write(kind, rows, writer)
       finally rows.close()
       writer.end()

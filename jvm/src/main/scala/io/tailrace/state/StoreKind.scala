@@ -1,7 +1,5 @@
 package io.tailrace.state
 
-import java.util.Comparator
-
 /** A store of an operator's state. The engine goes by the properties of a kind only; the join that keeps the
   * rows knows what they mean. All kinds are here because ids and names are part of the format on disk, which
   * Spark's state reader and `tailrace inspect` read without the operator.
@@ -106,50 +104,24 @@ object ExpiryTime {
 }
 
 /** The order of a store's rows in a section: by time first, to find the oldest, or by key first, to find
-  * matches.
+  * matches. [[SortedRows]] sorts a batch's rows by it, [[RunCursor.inOrder]] compares rows of sections.
   */
-sealed abstract class RowOrder(val byTime: Boolean) extends Comparator[RunCursor] {
-
-  /** Sorts a batch's rows by time bucket, and by this order within a bucket. @return row numbers */
-  private[state] def sort(rows: RowBuffer, bucketWidth: Long): Array[Int]
-
-  /** Compares the rows at two cursors. */
-  final override def compare(a: RunCursor, b: RunCursor): Int =
-    if (byTime) {
-      val byTimeAndSeq = a.compareTimeAndSeq(b.time, b.seq)
-      if (byTimeAndSeq != 0) byTimeAndSeq else a.compareKey(b.base, b.at)
-    } else {
-      val byKey = a.compareKey(b.base, b.at)
-      if (byKey != 0) byKey else a.compareTimeAndSeq(b.time, b.seq)
-    }
-}
+sealed abstract class RowOrder(val byTime: Boolean)
 
 object RowOrder {
 
   /** By time and sequence number, for rows that come in the order of their sequence numbers. */
-  case object Time extends RowOrder(byTime = true) {
-    override def sort(rows: RowBuffer, bucketWidth: Long): Array[Int] = RowSort.byTime(rows)
-  }
+  case object Time extends RowOrder(byTime = true)
 
   /** The same for rows that come in any order. */
-  case object TimeAndSeq extends RowOrder(byTime = true) {
-    override def sort(rows: RowBuffer, bucketWidth: Long): Array[Int] = RowSort.byTimeAndSeq(rows)
-  }
+  case object TimeAndSeq extends RowOrder(byTime = true)
 
   /** The same where several rows have one sequence number. */
-  case object TimeSeqAndKey extends RowOrder(byTime = true) {
-    override def sort(rows: RowBuffer, bucketWidth: Long): Array[Int] = RowSort.byTimeSeqAndKey(rows)
-  }
+  case object TimeSeqAndKey extends RowOrder(byTime = true)
 
   /** By key, time and sequence number, for rows that come in the order of their sequence numbers. */
-  case object Key extends RowOrder(byTime = false) {
-    override def sort(rows: RowBuffer, bucketWidth: Long): Array[Int] =
-      RowSort.byBucketAndKey(rows, bucketWidth)
-  }
+  case object Key extends RowOrder(byTime = false)
 
   /** The same for rows that come in any order. */
-  case object KeyTimeAndSeq extends RowOrder(byTime = false) {
-    override def sort(rows: RowBuffer, bucketWidth: Long): Array[Int] =
-      RowSort.thenByBucket(rows, RowSort.byKeyTimeAndSeq(rows), bucketWidth)
-  }
+  case object KeyTimeAndSeq extends RowOrder(byTime = false)
 }

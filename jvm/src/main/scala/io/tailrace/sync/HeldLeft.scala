@@ -67,7 +67,7 @@ private[sync] final class HeldLeft(
       live.section.maxTime >= from && live.section.minTime <= to &&
       known.codesIn(live).forall(rights.hasOneOf)
     }.toArray
-    LocalRun.prepare(sought.toSeq)
+    LiveSection.prepare(sought.toSeq)
     sought.zipWithIndex.foreach { case (live, i) =>
       if (known.codesIn(live).nonEmpty || rights.hasOneOf(learn(live, rights)))
         foreachRow(live, from - 1, to) { cursor =>

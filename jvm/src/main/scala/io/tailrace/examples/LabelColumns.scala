@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types.StructField
 
 import io.tailrace.join.{JoinColumns, LeftRowWriter, SettingWords}
-import io.tailrace.label.{GroupChange, GroupForm, GroupWriter, JoinSettings, MatchBound, Matches}
+import io.tailrace.label.{GroupChange, GroupForm, GroupWriter, MatchBound, Matches, VersionColumns}
 import io.tailrace.state.RowMemory
 
 /** A column for each label, out of a group of all labels ([[LabelUnion]]).
@@ -62,8 +62,8 @@ private[examples] final case class LabelColumns(rules: Seq[LabelRule]) extends G
   private def values(column: LabelRule => Expression): Seq[Expression] =
     rules.flatMap(rule => column(rule) +: rule.maxMatches.toSeq.map(_ => Literal(false)))
 
-  override def writer(columns: JoinColumns, settings: JoinSettings, memory: RowMemory): GroupWriter =
-    new LabelWriter(rules, columns, settings, memory)
+  override def writer(columns: JoinColumns, version: VersionColumns, memory: RowMemory): GroupWriter =
+    new LabelWriter(rules, columns, version, memory)
 
   override def change(columns: JoinColumns): GroupChange = new LabelChange(rules, columns)
 }
@@ -100,9 +100,9 @@ private final class LabelChange(rules: Seq[LabelRule], columns: JoinColumns) ext
 private[examples] final class LabelWriter(
     rules: Seq[LabelRule],
     columns: JoinColumns,
-    settings: JoinSettings,
+    version: VersionColumns,
     memory: RowMemory
-) extends GroupWriter(columns, settings, memory) {
+) extends GroupWriter(columns, version, memory) {
   private val labels = rules.map(new LabelEvents(_, columns)).toArray
   private val isCapped = rules.map(_.maxMatches.nonEmpty).toArray
   private var size = 0

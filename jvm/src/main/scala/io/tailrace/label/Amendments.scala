@@ -4,7 +4,6 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.expressions.{Literal, UnsafeProjection, UnsafeRow}
 
-import io.tailrace.common.Mark
 import io.tailrace.join.{JoinColumns, StoredJoinContext}
 import io.tailrace.state._
 
@@ -215,44 +214,4 @@ private[label] final class AmendedLefts(runs: Seq[ScratchRun]) extends AutoClose
 private object AmendedLefts {
   // Any kind whose sections are in this order.
   val Kind = StoreKind.HeldRight
-}
-
-/** The left rows that are amended, each with its new group.
-  *
-  * @param ofBatch hides the right rows of this batch
-  */
-private[label] final class AmendedPass(work: GroupWork, lefts: AmendedLefts, ofBatch: LateRights)
-    extends GroupPass(
-      work,
-      work.settings.window.after,
-      LateRights.None,
-      Some(work.earlierTo(work.settings.window.after, ofBatch))
-    ) {
-  import work.{settings, writer}
-
-  private var amended = 0L
-
-  override protected def fill(): Array[Int] = lefts.fill(work.chunk, work.share)
-
-  override protected def comesOut(change: Option[GroupChange]): Boolean = {
-    val isChanged = change.exists(_.isChanged)
-    if (isChanged) {
-      writer.markIs(AmendedPass.Amended)
-      writer.versionIs(settings.horizons.fold(0)(_.ends.size - 1), hasEarlier = true, changed = true)
-    }
-    isChanged
-  }
-
-  override protected def wasWritten(left: UnsafeRow): Unit = amended += 1
-
-  override protected def report(): Unit = work.context.metric(LabelMetrics.AmendmentsOut) += amended
-
-  override def close(): Unit = {
-    lefts.close()
-    super.close()
-  }
-}
-
-private object AmendedPass {
-  private val Amended = Mark.Amended.text
 }

@@ -35,8 +35,8 @@ private[label] final class BatchMerge(
   private val left = SortedSide.left(leftRows, columns)
   private val right = SortedSide.right(rightRows, columns)
   private val payload = columns.payloadProjection()
-  private lazy val groups = settings.form.writer(columns, settings, memory)
-  private lazy val pairs = new PairWriter(columns, settings)
+  private lazy val groups = settings.groupWriter(columns, memory)
+  private lazy val pairs = new PairWriter(columns, settings.marksLate)
   private val element = new UnsafeRow(columns.payload.size)
 
   private var key = new Array[Byte](0)
@@ -343,7 +343,7 @@ private[label] final class BatchVersions(
         Matches(candidates, first, count, count, twin),
         Matches(candidates, first, before, before, twin)
       )
-      horizons.emit.comesOut(horizons.isFinal(number), change)
+      horizons.emit.includes(horizons.isFinal(number), change.isChanged, change.hasGained)
     }
     groups.versionIs(number, hasEarlier = number > 0, changed = number > 0 && change.isChanged)
     if (comesOut) count else -1

@@ -40,7 +40,7 @@ final class DecidedJoinTask(context: StoredJoinContext, settings: JoinSettings, 
   private val passedOf = mutable.HashMap.empty[LiveSection, Long]
   private val closedOf = mutable.HashMap.empty[LiveSection, Long]
   private val group = new Candidates(memory)
-  private lazy val writer = settings.form.writer(columns, settings, memory)
+  private lazy val writer = settings.groupWriter(columns, memory)
   private val counts = new GroupCounts(metric)
   private val leftRow = new UnsafeRow(columns.left.size)
   private var open: Option[AutoCloseable] = None

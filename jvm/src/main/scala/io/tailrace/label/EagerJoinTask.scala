@@ -44,7 +44,7 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
   private val joinedRow = new JoinedRow
   private val current = new RowBuffer(memory)
   private val group = new Candidates(memory)
-  private lazy val groupWriter = settings.form.writer(columns, settings, memory)
+  private lazy val groupWriter = settings.groupWriter(columns, memory)
   private var expiring: Option[ExpiringRows] = None
   private var matches: Option[ExpiringRows] = None
   private var nanos = 0L

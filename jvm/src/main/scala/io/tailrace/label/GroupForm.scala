@@ -51,7 +51,7 @@ private[tailrace] trait GroupForm extends Serializable {
   /** Their values for a right row that is emitted without a left one. */
   def alone(columns: JoinColumns): Seq[Expression]
 
-  def writer(columns: JoinColumns, settings: JoinSettings, memory: RowMemory): GroupWriter
+  def writer(columns: JoinColumns, version: VersionColumns, memory: RowMemory): GroupWriter
 
   def change(columns: JoinColumns): GroupChange
 }
@@ -88,8 +88,8 @@ private[tailrace] final case class OneGroup(policy: MatchPolicy, maxMatches: Opt
 
   private def uncut: Seq[Expression] = maxMatches.toSeq.map(_ => Literal(false))
 
-  override def writer(columns: JoinColumns, settings: JoinSettings, memory: RowMemory): GroupWriter =
-    new OneGroupWriter(this, columns, settings, memory)
+  override def writer(columns: JoinColumns, version: VersionColumns, memory: RowMemory): GroupWriter =
+    new OneGroupWriter(this, columns, version, memory)
 
   override def change(columns: JoinColumns): GroupChange = new OneGroupChange(this)
 
@@ -105,33 +105,15 @@ private[tailrace] final case class OneGroup(policy: MatchPolicy, maxMatches: Opt
     if (policy == MatchPolicy.All) Math.max(0, matches.matched - bound.most) else 0
 }
 
-/** The matches of a left row: `count` of the candidates, from position `first` on.
-  *
-  * @param matched how many there are, with those that the policy would never choose
-  * @param twin    how many left rows that are equal to this one come before it ([[Twins]]); 0 where nobody asks
-  */
-private[tailrace] final case class Matches(
-    rows: Candidates,
-    first: Int,
-    count: Int,
-    matched: Int,
-    twin: Int = 0
-)
-
-private[label] object Matches {
-  def of(merge: SortedMerge, twin: Int): Matches =
-    Matches(merge.candidates, merge.candidates.first, merge.candidates.count, merge.matched, twin)
-}
-
 /** Writes the group, then whether the cap has cut it if there is one. Elements are copied once, as their bytes in the
   * state.
   */
 private[label] final class OneGroupWriter(
     form: OneGroup,
     columns: JoinColumns,
-    settings: JoinSettings,
+    version: VersionColumns,
     memory: RowMemory
-) extends GroupWriter(columns, settings, memory) {
+) extends GroupWriter(columns, version, memory) {
   private val capped = form.maxMatches.nonEmpty
   private var rows: Candidates = _
   private var start = 0

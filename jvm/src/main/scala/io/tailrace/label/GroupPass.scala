@@ -2,7 +2,7 @@ package io.tailrace.label
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows}
+import io.tailrace.common.{Mark, MemoryErrors, RowMemoryExhausted, StepwiseRows}
 import io.tailrace.join.{ExpiringRows, StoredJoinContext}
 import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, RowMemory, RowSort, StoreKind}
 
@@ -14,7 +14,7 @@ private[label] final class GroupWork(val context: StoredJoinContext, val setting
   val chunk = new RowBuffer(memory)
   val share = new MemoryShare(memory, bufferBytes)
   val parked = new ParkedRows
-  lazy val writer: GroupWriter = settings.form.writer(columns, settings, memory)
+  lazy val writer: GroupWriter = settings.groupWriter(columns, memory)
 
   /** Spent on finding left rows, and where their matches are. */
   var nanos = 0L
@@ -91,7 +91,7 @@ private[label] abstract class GroupPass(
   private def twin: Int = twins.fold(0)(_ => ChunkTwins.of(chunk, merge.probe))
 
   private def write(): UnsafeRow = {
-    val row = writer.write(leftRow, chunk.time(merge.probe), Matches.of(merge, twin))
+    val row = writer.write(leftRow, chunk.time(merge.probe), merge.matchesOf(twin))
     wasWritten(leftRow)
     row
   }
@@ -176,7 +176,7 @@ private[label] final class ExpiringPass(
   override protected def comesOut(change: Option[GroupChange]): Boolean = {
     writer.markIs(null)
     writer.versionIs(pass.horizon, change.nonEmpty, change.exists(_.isChanged))
-    change.forall(settings.horizons.get.emit.comesOut(pass.isFinal, _))
+    change.forall(c => settings.horizons.get.emit.includes(pass.isFinal, c.isChanged, c.hasGained))
   }
 
   override protected def wasWritten(left: UnsafeRow): Unit =
@@ -207,6 +207,53 @@ private object ExpiringPass {
       work.earlierTo(end, late(end))
     }
 }
+
+/** The left rows that are amended, each with its new group.
+  *
+  * @param ofBatch hides the right rows of this batch
+  */
+private[label] final class AmendedPass(work: GroupWork, lefts: AmendedLefts, ofBatch: LateRights)
+    extends GroupPass(
+      work,
+      work.settings.window.after,
+      LateRights.None,
+      Some(work.earlierTo(work.settings.window.after, ofBatch))
+    ) {
+  import work.{settings, writer}
+
+  private var amended = 0L
+
+  override protected def fill(): Array[Int] = lefts.fill(work.chunk, work.share)
+
+  override protected def comesOut(change: Option[GroupChange]): Boolean = {
+    val isChanged = change.exists(_.isChanged)
+    if (isChanged) {
+      writer.markIs(AmendedPass.Amended)
+      writer.versionIs(settings.horizons.fold(0)(_.ends.size - 1), hasEarlier = true, changed = true)
+    }
+    isChanged
+  }
+
+  override protected def wasWritten(left: UnsafeRow): Unit = amended += 1
+
+  override protected def report(): Unit = work.context.metric(LabelMetrics.AmendmentsOut) += amended
+
+  override def close(): Unit = {
+    lefts.close()
+    super.close()
+  }
+}
+
+private object AmendedPass {
+  private val Amended = Mark.Amended.text
+}
+
+/** One way through the left rows of a partition, for one horizon.
+  *
+  * @param from,through the left rows after `from`, up to `through`
+  * @param to           the horizon, microseconds
+  */
+private[label] final case class Pass(horizon: Int, from: Long, through: Long, to: Long, isFinal: Boolean)
 
 /** What left rows came out with at the horizon before, found again: nothing of it is kept. It is what they match up
   * to there, without rows that came when the watermark had passed it.
@@ -246,7 +293,7 @@ private[label] final class EarlierVersion(
       twin: Int
   ): GroupChange = {
     val time = chunk.time(now.probe)
-    val of = Matches.of(now, twin)
+    val of = now.matchesOf(twin)
     if (now.isWindowed) {
       if (remaining == 0) {
         val rest = now.restOfKey
@@ -255,7 +302,7 @@ private[label] final class EarlierVersion(
       }
       apart.next()
       remaining -= 1
-      change.compare(left, time, of, Matches.of(apart, twin))
+      change.compare(left, time, of, apart.matchesOf(twin))
     } else if (late.isNone) {
       // The first of the same rows: to copy them would be too much work where a key has very many.
       val until = JoinWindow.saturatingAdd(time, end)

@@ -1,6 +1,8 @@
 package io.tailrace.label
 
 import io.tailrace.common.{Choice, Durations}
+import io.tailrace.join.JoinColumns
+import io.tailrace.state.RowMemory
 
 /** `Grouped`: a row per left row, when its window has closed. `Pairs`: a row per pair, at once. */
 sealed abstract class JoinOutput(val name: String, synonyms: String*) extends Choice {
@@ -70,6 +72,12 @@ final case class JoinSettings(
   /** True if rows are emitted that aren't ordinary ones, and so a column says which. */
   def hasMarks: Boolean = marksLate || amendFor.nonEmpty
 
+  /** The columns after those of the form. */
+  def version: VersionColumns = VersionColumns(horizons, hasMarks)
+
+  def groupWriter(columns: JoinColumns, memory: RowMemory): GroupWriter =
+    form.writer(columns, version, memory)
+
   /** A left row gets what comes until the watermark has reached its time plus this, in its row or amended. */
   def takesFor: Long = JoinWindow.saturatingAdd(window.after, amendFor.getOrElse(0L))
 
@@ -130,71 +138,4 @@ object MatchStrategy {
 
   /** Those that a configuration may name. */
   val values: Seq[MatchStrategy] = Seq(Lazy, Eager)
-}
-
-/** Chooses which of a left row's matches are emitted. Matches are numbered by time, and by content where times
-  * are equal. So the choice depends on the data alone, never on arrival or the number of partitions.
-  */
-sealed abstract class MatchPolicy(val name: String) extends Choice {
-
-  /** @param n    how many matches there are, at least one
-    * @param time the time of the i-th match
-    * @return the number of the chosen match, or -1 for all
-    */
-  def choose(n: Int, leftTime: Long, time: Int => Long): Int
-}
-
-object MatchPolicy {
-  case object All extends MatchPolicy("all") {
-    override def choose(n: Int, leftTime: Long, time: Int => Long): Int = -1
-  }
-
-  case object First extends MatchPolicy("first") {
-    override def choose(n: Int, leftTime: Long, time: Int => Long): Int = 0
-  }
-
-  case object Last extends MatchPolicy("last") {
-    override def choose(n: Int, leftTime: Long, time: Int => Long): Int = n - 1
-  }
-
-  /** The match with the least distance in time. Of two equally far, the earlier one. */
-  case object Nearest extends MatchPolicy("nearest") {
-    override def choose(n: Int, leftTime: Long, time: Int => Long): Int = {
-      var best = 0
-      var i = 1
-      while (i < n) {
-        if (Math.abs(time(i) - leftTime) < Math.abs(time(best) - leftTime)) best = i
-        i += 1
-      }
-      best
-    }
-  }
-
-  val values: Seq[MatchPolicy] = Seq(All, First, Last, Nearest)
-}
-
-/** The most that a group can hold. Nothing beyond it is kept.
-  *
-  * @param most elements of a group, at least one
-  */
-final case class MatchBound(policy: MatchPolicy, most: Int) {
-
-  /** True if some rows can be left out before all have been read. */
-  def isBound: Boolean = most < Int.MaxValue
-
-  /** Forgets those of the last `count` candidates that can't be in the group, whatever rows come later.
-    *
-    * @param from position of the first of them; they are in order
-    * @return how many are left
-    */
-  private[tailrace] def keep(candidates: Candidates, from: Int, count: Int, leftTime: Long): Int = {
-    val chosen = policy.choose(count, leftTime, i => candidates.time(from + i))
-    val left = if (chosen < 0) Math.min(count, most) else 1
-    candidates.keep(from, from + Math.max(chosen, 0), left)
-    left
-  }
-}
-
-object MatchBound {
-  val None: MatchBound = MatchBound(MatchPolicy.All, Int.MaxValue)
 }

@@ -1,6 +1,7 @@
 package io.tailrace.label
 
-import io.tailrace.common.{Durations, WatermarkRules}
+import io.tailrace.common.{Choice, Durations, WatermarkRules}
+import io.tailrace.join.Growth
 
 /** Which right rows belong to a left row, and when that is decided. All times and distances are in
   * microseconds; a right row at R belongs to a left row at L when `L - before <= R <= L + after`.
@@ -126,3 +127,109 @@ object ReleaseSteps {
   def default(window: JoinWindow): ReleaseSteps =
     ReleaseSteps(JoinWindow.saturatingAdd(window.before, window.after) / InWindow)
 }
+
+/** Which versions of a left row are emitted. */
+sealed abstract class Emit(val name: String) extends Choice {
+
+  /** True if a version after the first one is emitted.
+    *
+    * @param changed whether its group differs from that of the previous version
+    * @param gained  whether it has a match where the previous version had none
+    */
+  def includes(isFinal: Boolean, changed: Boolean, gained: Boolean): Boolean
+}
+
+object Emit {
+
+  /** One version at each horizon. */
+  case object All extends Emit("all") {
+    override def includes(isFinal: Boolean, changed: Boolean, gained: Boolean): Boolean = true
+  }
+
+  /** The first one and the final one, and those between whose group has changed. */
+  case object Changes extends Emit("changes") {
+    override def includes(isFinal: Boolean, changed: Boolean, gained: Boolean): Boolean =
+      isFinal || changed
+  }
+
+  /** The first one, and then the one that has a match when those before it had none. */
+  case object LatePositives extends Emit("late_positives") {
+    override def includes(isFinal: Boolean, changed: Boolean, gained: Boolean): Boolean =
+      gained
+  }
+
+  /** The first one and the final one. */
+  case object Defer extends Emit("defer") {
+    override def includes(isFinal: Boolean, changed: Boolean, gained: Boolean): Boolean = true
+  }
+
+  val values: Seq[Emit] = Seq(All, Changes, LatePositives, Defer)
+}
+
+/** When versions of a left row come out: at its time plus each of these, with the matches up to there that had come.
+  *
+  * {{{
+  *   horizons 10 min, 1 h     left row 12:00     labels 12:04, 12:30, and 12:06 that comes when the watermark is 12:40
+  *
+  *   watermark 12:10     [12:04]                   final = false
+  *   watermark 13:00     [12:04, 12:06, 12:30]     final = true, changed = true
+  * }}}
+  *
+  * @param ends microseconds, ascending; the last one is the window's `after`
+  */
+final case class Horizons(ends: Seq[Long], emit: Emit) {
+
+  /** In a checkpoint. */
+  def text: String = ends.map(end => s"$end microseconds").mkString(", ")
+
+  def words: Seq[String] = ends.map(Durations.words)
+
+  /** Of each version, the horizon of the one before. */
+  def earlier(horizon: Int): Option[Long] = Option.when(horizon > 0)(ends(horizon - 1))
+
+  def isFinal(horizon: Int): Boolean = horizon == ends.size - 1
+
+  /** Left rows up to this time have had their version of a horizon that isn't the final one. Such versions come in steps
+    * that are as long as those of [[ReleaseSteps]] at the most, and short enough that a later horizon isn't before an
+    * earlier one. They follow from the watermark alone: a number of partitions that changes between two micro-batches
+    * must neither leave a version out nor repeat one.
+    */
+  def through(horizon: Int, watermark: Long, before: Long, release: ReleaseSteps): Long = {
+    val window = JoinWindow(before, ends(horizon))
+    val closed = window.leftExpiry(watermark)
+    val every = Seq(release.every, ReleaseSteps.default(window).every, ends(horizon + 1) - ends(horizon)).min
+    if (every == 0 || closed <= Long.MinValue + every) closed else Math.floorDiv(closed, every) * every
+  }
+}
+
+object Horizons {
+
+  /** The columns that a version has behind the group. */
+  val Horizon = "horizon"
+  val Final = "final"
+  val Changed = "changed"
+}
+
+/** The times of a micro-batch, in microseconds.
+  *
+  * @param watermark     left rows expire by it
+  * @param lateWatermark rows are late by it: the watermark of the micro-batch before
+  * @param bucketWidth   of a section of a run
+  * @param release       when left rows are emitted after they have expired
+  * @param partitions    how many the join has, or had when the batch began
+  * @param earlier       the window of the batches before, if it has grown with this one
+  * @param closed        left rows up to this time are emitted in any case; none: those that have expired
+  * @param grown         the windows of all batches
+  * @param keepsMore     whether left rows that came out in earlier batches lack columns that amendments need
+  */
+final case class LabelJoinTimes(
+    watermark: Long,
+    lateWatermark: Long,
+    bucketWidth: Long,
+    release: ReleaseSteps,
+    partitions: Int = 1,
+    earlier: Option[JoinWindow] = None,
+    closed: Option[Long] = None,
+    grown: Seq[Growth] = Nil,
+    keepsMore: Boolean = false
+)

@@ -4,8 +4,6 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.types.{BooleanType, StringType}
 
 import io.tailrace.common.Mark
 import io.tailrace.join.{JoinColumns, JoinInput, JoinMetrics, StoredJoinContext, StoredJoinTask}
@@ -269,17 +267,6 @@ private[label] final class WrittenSides(
     all ++= store.addRun(bucketWidth, leftKind -> left, rightKind -> right)
 }
 
-/** Counts left rows that silence lets out.
-  *
-  * @param dueThrough left rows up to this time are emitted by the watermark
-  */
-private[label] final class ClosedRows(dueThrough: Long, metric: String => SQLMetric) {
-  private var rows = 0L
-
-  def add(leftTime: Long): Unit = if (leftTime > dueThrough) rows += 1
-  def report(): Unit = metric(LabelMetrics.ClosedBySilence) += rows
-}
-
 /** Reads the rows of an import into the state, as they are: there is no watermark yet, so none is late, and none is
   * emitted. The last column of a row says what its state says besides (see `join.ImportableJoin`):
   *
@@ -377,13 +364,7 @@ private[label] final class LoneRows(columns: JoinColumns, settings: JoinSettings
       pairColumns: Seq[Expression],
       group: => Seq[Expression]
   ): Seq[Expression] = {
-    val marks = if (settings.hasMarks) Seq(mark) else Nil
-    if (!settings.isGrouped) pairColumns ++ marks
-    else {
-      val version =
-        if (settings.horizons.isEmpty) Nil
-        else Seq(Literal(null, StringType), Literal(true), Literal(null, BooleanType))
-      group ++ version ++ marks
-    }
+    val all = if (settings.isGrouped) group else pairColumns
+    all ++ settings.version.ofNoHorizon(mark)
   }
 }

@@ -1,11 +1,9 @@
 package io.tailrace.label
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
-import org.apache.spark.sql.types.StructType
 
-import io.tailrace.common.{MarkedRows, StepwiseRows}
-import io.tailrace.join.{JoinColumns, StoredJoinContext}
+import io.tailrace.common.StepwiseRows
+import io.tailrace.join.StoredJoinContext
 import io.tailrace.state.{LiveSection, RowBuffer, StoreKind}
 
 /** The task of how = "inner": a pair is emitted in the batch that brings the later of its two rows. Both
@@ -32,7 +30,7 @@ final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, t
   private val written = new WrittenSides(store, leftKind, rightKind, bucketWidth)
   private var open: Option[MatchedPairs] = None
   private val oneToOne = Option.when(settings.exactlyOne)(new OneToOne(context, bucketWidth))
-  private lazy val writer = new PairWriter(columns, settings)
+  private lazy val writer = new PairWriter(columns, settings.marksLate)
 
   override protected def write(left: RowBuffer, right: RowBuffer): Unit = written.add(left, right)
 
@@ -104,18 +102,5 @@ final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, t
     open.foreach(_.close())
     oneToOne.foreach(_.close())
     super.close()
-  }
-}
-
-/** Writes a pair: the left row, the right row's columns but the keys, then `_mark` if late rows are emitted. */
-final class PairWriter(columns: JoinColumns, settings: JoinSettings) {
-  private val joiner = GenerateUnsafeRowJoiner.create(columns.leftSchema, columns.payloadSchema)
-  private lazy val marked =
-    new MarkedRows(StructType(columns.leftSchema.fields ++ columns.payloadSchema.fields))
-
-  /** @return a row that is valid until the next call */
-  def write(left: UnsafeRow, right: UnsafeRow): UnsafeRow = {
-    val pair = joiner.join(left, right)
-    if (settings.marksLate) marked.ordinary(pair) else pair
   }
 }

@@ -124,6 +124,9 @@ final class SortedMerge(
   /** The number of rows that match the probe; [[candidates]] holds those that it can choose from. */
   def matched: Int = matches
 
+  /** The matches of the probe. @param twin see [[Matches]] */
+  def matchesOf(twin: Int): Matches = Matches(shown, shown.first, shown.count, matches, twin)
+
   /** The row numbers of the probes from this one on. */
   def rest: Array[Int] = probes.rowsFrom(Math.max(0, position))
 

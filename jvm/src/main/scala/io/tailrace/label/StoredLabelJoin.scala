@@ -8,6 +8,7 @@ import org.apache.spark.sql.tailrace.StreamingBatch
 
 import io.tailrace.common.TailraceConf
 import io.tailrace.driver.{JoinFacts, LabelFacts, NextRow}
+import io.tailrace.join.JoinCheckpoint.{LabelJoin => OperatorName}
 import io.tailrace.join._
 import io.tailrace.state.{StoreKind, TailraceStateStore}
 
@@ -29,7 +30,7 @@ import io.tailrace.state.{StoreKind, TailraceStateStore}
   */
 final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) extends StoredJoin {
   override def nodeName: String = "TailraceLabelJoin"
-  override def operatorName: String = JoinCheckpoint.LabelJoin
+  override def operatorName: String = OperatorName
   override def joinType: JoinType = if (settings.isGrouped) LeftOuter else Inner
   override def words(keys: String): String = s"join on $keys"
   override def explain: String = s"$nodeName ${columns.keysText}, ${settings.text}, " +
@@ -104,57 +105,6 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
 
   override def createMetrics(context: SparkContext): Map[String, SQLMetric] = LabelMetrics.create(context)
   override def onDriver(exec: StoredJoinExec): StoredJoinDriver = new LabelJoinDriver(settings, exec)
-}
-
-/** The metrics of the label join, beside those of any join. */
-object LabelMetrics {
-  val LateLeftRows = "lateLeftRows"
-  val LateRightRows = "lateRightRows"
-  val LateRightRowsTaken = "lateRightRowsTaken"
-  val ClosedBySilence = "closedBySilence"
-  val RowsAfterSilence = "rowsAfterSilence"
-  val VersionsOut = "versionsOut"
-  val AmendmentsOut = "amendmentsOut"
-  val GroupsOut = "groupsOut"
-  val GroupsMatched = "groupsMatched"
-  val GroupsUnmatched = "groupsUnmatched"
-  val LabelsOut = "labelsOut"
-  val GroupsTruncated = "groupsTruncated"
-  val LabelsLeftOut = "labelsLeftOut"
-  val MatchesLeftOut = "matchesLeftOut"
-  val UnpairedRows = "unpairedRows"
-  val MatchedOnArrival = "matchedOnArrival"
-  val MatchedAtExpiry = "matchedAtExpiry"
-
-  private val counts = Seq(
-    LateLeftRows -> "left rows behind the watermark",
-    LateRightRows -> "right rows behind the watermark that weren't taken",
-    LateRightRowsTaken -> "right rows behind the watermark that were taken, for left rows that wait or may be amended",
-    ClosedBySilence -> "left rows that came out by close_after, before the watermark",
-    RowsAfterSilence -> "right rows that may match left rows that came out by close_after",
-    VersionsOut -> "versions of left rows that came out before the final one",
-    AmendmentsOut -> "new groups of left rows that had come out",
-    GroupsOut -> "left rows that came out with their group",
-    GroupsMatched -> "groups with a match",
-    GroupsUnmatched -> "groups without a match",
-    LabelsOut -> "right rows that came out, in groups or pairs",
-    GroupsTruncated -> "groups that max_matches has cut",
-    LabelsLeftOut -> "matches that max_matches has left out",
-    MatchesLeftOut -> "matches that exactly_one has left out",
-    UnpairedRows -> "rows that have left without a partner, with exactly_one",
-    MatchedOnArrival -> "matches found when the later row arrived",
-    MatchedAtExpiry -> "matches found when the left row expired"
-  )
-  val LeftOutBytes = "leftOutBytes"
-
-  private val sizes = Seq(
-    JoinMetrics.JoinedStoreBytes -> "bytes of matches in the state",
-    LeftOutBytes -> "bytes of left rows that have come out and may be amended"
-  )
-
-  val names: Seq[String] = JoinMetrics.names ++ (counts ++ sizes).map(_._1)
-
-  def create(context: SparkContext): Map[String, SQLMetric] = JoinMetrics.create(context, counts, sizes)
 }
 
 private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec) extends StoredJoinDriver {
@@ -247,30 +197,6 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
     )
   }
 }
-
-/** The times of a micro-batch, in microseconds.
-  *
-  * @param watermark     left rows expire by it
-  * @param lateWatermark rows are late by it: the watermark of the micro-batch before
-  * @param bucketWidth   of a section of a run
-  * @param release       when left rows are emitted after they have expired
-  * @param partitions    how many the join has, or had when the batch began
-  * @param earlier       the window of the batches before, if it has grown with this one
-  * @param closed        left rows up to this time are emitted in any case; none: those that have expired
-  * @param grown         the windows of all batches
-  * @param keepsMore     whether left rows that came out in earlier batches lack columns that amendments need
-  */
-final case class LabelJoinTimes(
-    watermark: Long,
-    lateWatermark: Long,
-    bucketWidth: Long,
-    release: ReleaseSteps,
-    partitions: Int = 1,
-    earlier: Option[JoinWindow] = None,
-    closed: Option[Long] = None,
-    grown: Seq[Growth] = Nil,
-    keepsMore: Boolean = false
-)
 
 private[tailrace] final class LabelJoinTasks(
     times: LabelJoinTimes,

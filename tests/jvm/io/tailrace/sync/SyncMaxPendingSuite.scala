@@ -191,7 +191,7 @@ final class SyncMaxPendingSuite extends SparkSuite with TempDirectory {
     def joined(changed: SyncOptions) = Tailrace.syncJoin(files, bids.frame(spark), Seq("k" -> "k"), changed)
     val error = intercept[TailraceAnalysisException](joined(options))
     assert(error.getCondition == "TAILRACE_SYNC_MAX_PENDING_UNSUPPORTED")
-    def told(changed: SyncOptions) = Warnings.of(HeldBackSources.getClass.getName.stripSuffix("$")) {
+    def told(changed: SyncOptions) = Warnings.of(SyncNotices.getClass.getName.stripSuffix("$")) {
       val query = joined(changed).writeStream
         .format("noop")
         .trigger(Trigger.AvailableNow())

@@ -152,7 +152,7 @@ final class RowsOfHostsSuite extends HostsWatermarkSuite {
         val loops = StreamAccess.executedPlan(stream.streaming).collect {
           case loop: WholeStageCodegenExec if loop.exists(_.isInstanceOf[HostProgressExec]) => loop
         }
-        assert(loops.exists(_.exists(LowWatermark.of(_).nonEmpty)) == generated)
+        assert(loops.exists(_.exists(WatermarkOfSource.settings(_).nonEmpty)) == generated)
         assert(loops.exists(_.exists(_.isInstanceOf[FilterExec])) == generated)
         assert(stream.watermark == 7.999)
         assert(stream.metrics().getAs[Long]("lateRows") == 1)

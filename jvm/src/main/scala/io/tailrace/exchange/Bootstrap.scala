@@ -8,7 +8,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute}
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.streaming.Trigger
@@ -19,6 +19,14 @@ import io.tailrace.common.{LiteralPath, TailraceConf}
 import io.tailrace.join.{ImportableJoin, JoinCheckpoint}
 import io.tailrace.rewrite.NewCheckpoint
 import io.tailrace.state.{CheckpointFiles, Manifest, StateFileNames}
+
+/** What an import has made.
+  *
+  * @param batch that the query continues behind
+  * @param left  rows
+  * @param right rows
+  */
+final case class ImportReport(checkpoint: String, batch: Long, left: Long, right: Long)
 
 /** What the sources and the watermark of a new checkpoint are.
   *

@@ -17,14 +17,6 @@ import io.tailrace.inspect.StateColumns
 import io.tailrace.join.{ColumnTexts, ImportableJoin, JoinCheckpoint, JoinNode, KeptColumns, LabelSettings}
 import io.tailrace.plan.TailraceNode
 
-/** What an import has made.
-  *
-  * @param batch that the query continues behind
-  * @param left  rows
-  * @param right rows
-  */
-final case class ImportReport(checkpoint: String, batch: Long, left: Long, right: Long)
-
 /** Rows that a query's join begins with.
   *
   * @param offsets     where each source of the query has been read to: Spark's JSON of it, in the order of the query, "-"

@@ -26,7 +26,7 @@ import io.tailrace.state._
 private[sync] final class EarlyLeft(
     store: TailraceStateStore,
     through: Long,
-    heldLeft: HeldLeft,
+    heldLeft: BufferedLeft,
     released: OrderedRows,
     keep: (AnyRef, Long) => Unit
 ) {

@@ -2,13 +2,12 @@ package io.tailrace.sync
 
 import java.util
 
-import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.connector.catalog.{Column, SupportsRead, Table, TableCapability}
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
-import org.apache.spark.sql.connector.read.streaming._
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFactory, Scan, ScanBuilder}
+import org.apache.spark.sql.connector.read.streaming._
 import org.apache.spark.sql.tailrace.StreamingRelationV2
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -46,7 +45,7 @@ private[sync] final class HeldBackScan(source: Scan, settings: SyncSettings, sid
       case _ if settings.asksForMaxPending =>
         throw SyncErrors.maxPendingUnsupported(side.name, source.description())
       case stream =>
-        HeldBackSources.warn(settings.name, side, source.description())
+        SyncNotices.unlimited(settings.name, side, source.description())
         stream
     }
 }
@@ -136,41 +135,8 @@ private[sync] object HeldBackStream {
   }
 }
 
-/** Chooses the partitions that aren't read while too many rows are held: their rows would be held too. All
-  * times are microseconds.
-  *
-  * {{{
-  *   too many right rows  right 0 12:07   1 12:05   2 12:09   ->   0 and 2 are held back, they wait for 1
-  *   too many left rows   release 12:04, left 0 12:06   1 12:03   ->   0 is held back: its rows would wait
-  * }}}
-  *
-  * The slowest right partition is always read: otherwise no left row would ever be released.
-  */
-private[sync] object HoldBack {
-
-  /** @param latest  how far each partition has been read
-    * @param release left rows before it are released
-    */
-  def left(latest: Map[String, Long], release: Long): Set[String] =
-    names(latest)(_ >= release)
-
-  /** @param leftLow how far the slowest left partition has been read: right rows after this time wait for it;
-    *                none: it is held back itself, and a wait for it would never end
-    */
-  def right(latest: Map[String, Long], leftLow: Option[Long]): Set[String] =
-    if (latest.isEmpty) Set.empty
-    else {
-      val slowest = latest.values.min
-      if (slowest != SyncTimes.Unknown && leftLow.exists(slowest > _)) latest.keySet
-      else names(latest)(_ > slowest)
-    }
-
-  private def names(latest: Map[String, Long])(isHeld: Long => Boolean): Set[String] =
-    latest.collect { case (name, time) if time != SyncTimes.Unknown && isHeld(time) => name }.toSet
-}
-
 /** The sources of a side that are read no further while too many rows are held. */
-private[sync] object HeldBackSources extends Logging {
+private[sync] object HeldBackSources {
 
   /** @return what the side reads from, if it can't be held back; none: it can, or need not */
   def obstacle(side: LogicalPlan, settings: SyncSettings): Option[String] = settings.maxPending.flatMap { _ =>
@@ -188,11 +154,4 @@ private[sync] object HeldBackSources extends Logging {
         case _ => source
       }
   }
-
-  /** Tells the user at the start of a query that nothing bounds what is held. */
-  def warn(join: String, side: SyncSide, source: String): Unit = logWarning(
-    s"TAILRACE_SYNC_UNLIMITED: the join '$join' can't hold back the source of its ${side.name} side, $source: " +
-      "while it waits for a partition, all rows that the source gives are held on disk. Limit the source by " +
-      "its own options, or say by max_pending=None that it is meant so"
-  )
 }

@@ -2,8 +2,8 @@ package io.tailrace.label
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-import io.tailrace.common.{Mark, MemoryErrors, RowMemoryExhausted, StepwiseRows}
-import io.tailrace.join.{ExpiringRows, StoredJoinContext}
+import io.tailrace.common.{Mark, MemoryErrors, RowMemoryExhausted}
+import io.tailrace.join.{ExpiringRows, Pass, StoredJoinContext}
 import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, RowMemory, RowSort, StoreKind}
 
 /** What the passes of a task have in common: only one of them is open at a time. */
@@ -34,42 +34,47 @@ private[label] final class GroupWork(val context: StoredJoinContext, val setting
   }
 }
 
+/** The left rows of a pass, and what becomes of each. */
+private[label] trait GroupedLefts extends AutoCloseable {
+
+  /** Fills an empty chunk. @return the numbers of its rows, by key and time */
+  def fill(chunk: RowBuffer): Array[Int]
+
+  /** True if the left row of the merge is emitted. It tells the writer what the row says of itself.
+    *
+    * @param change from its earlier version, if there is something to compare with
+    */
+  def isEmitted(change: Option[GroupChange]): Boolean
+
+  /** A left row was written.
+    *
+    * @param row     its number in the chunk
+    * @param matched how many right rows match it
+    */
+  def written(row: Int, left: UnsafeRow, matched: Int): Unit
+
+  /** Runs once, after the last left row: adds to the metrics. */
+  def report(): Unit
+}
+
 /** One way through left rows, each with its group: one in a step. They come a chunk at a time, which is sorted by key
   * and merged with the right rows of its windows.
   *
-  * @param to      matches are up to here after a left row's time
-  * @param late    which right rows a left row doesn't get
+  * @param merge   of left rows with the right rows that they get
   * @param earlier what the left rows had before, to compare with
   */
-private[label] abstract class GroupPass(
+private[label] final class GroupPass(
     work: GroupWork,
-    to: Long,
-    late: LateRights,
+    lefts: GroupedLefts,
+    merge: SortedMerge,
     earlier: Option[EarlierVersion]
-) extends StepwiseRows[UnsafeRow]
-    with AutoCloseable {
+) extends Pass {
   import work.context.{columns, store}
   import work.{chunk, parked, share, writer}
 
-  protected val merge: SortedMerge = work.mergeTo(to, late)
   private val rightSections = store.sectionsOf(StoreKind.RightKeySorted)
   private val leftRow = new UnsafeRow(columns.left.size)
   private val twins = columns.identityOrdinal.map(new ChunkTwins(_, columns.left.size))
-
-  /** Fills an empty chunk. @return the numbers of its rows, by key and time */
-  protected def fill(): Array[Int]
-
-  /** True if the left row of the merge is emitted.
-    *
-    * @param change from what it had, if there is something to compare with
-    */
-  protected def comesOut(change: Option[GroupChange]): Boolean
-
-  /** Runs after a left row was written. */
-  protected def wasWritten(left: UnsafeRow): Unit
-
-  /** Runs once, after the last left row: adds to the metrics. */
-  protected def report(): Unit
 
   override protected def step(): UnsafeRow = {
     var hasProbe = true
@@ -85,14 +90,14 @@ private[label] abstract class GroupPass(
   private def isDue: Boolean = {
     val probe = merge.probe
     leftRow.pointTo(chunk.base(probe), chunk.valueOffset(probe), chunk.valueLength(probe))
-    comesOut(earlier.map(_.compare(leftRow, merge, chunk, rightSections, twin)))
+    lefts.isEmitted(earlier.map(_.compare(leftRow, merge, chunk, rightSections, twin)))
   }
 
   private def twin: Int = twins.fold(0)(_ => ChunkTwins.of(chunk, merge.probe))
 
   private def write(): UnsafeRow = {
     val row = writer.write(leftRow, chunk.time(merge.probe), merge.matchesOf(twin))
-    wasWritten(leftRow)
+    lefts.written(merge.probe, leftRow, merge.matched)
     row
   }
 
@@ -103,13 +108,13 @@ private[label] abstract class GroupPass(
     if (parked.fill(chunk)) startParked()
     else {
       share.reset()
-      val sorted = fill()
+      val sorted = lefts.fill(chunk)
       twins.foreach(_.number(chunk, sorted))
       start(sorted)
     }
     work.nanos += System.nanoTime - started
     if (chunk.isEmpty) {
-      report()
+      lefts.report()
       end()
     }
   }
@@ -135,6 +140,7 @@ private[label] abstract class GroupPass(
   }
 
   override def close(): Unit = {
+    lefts.close()
     merge.close()
     earlier.foreach(_.close())
   }
@@ -145,18 +151,12 @@ private[label] abstract class GroupPass(
   * @param keeper  keeps what may be amended later of a left row that has its final version
   * @param closing counts left rows that are emitted before the watermark lets them
   */
-private[label] final class ExpiringPass(
+private[label] final class ExpiringGroups(
     work: GroupWork,
-    pass: Pass,
-    late: Long => LateRights,
+    pass: HorizonPass,
     keeper: Option[Amendments],
     closing: ClosedRows
-) extends GroupPass(
-      work,
-      pass.to,
-      late(if (pass.isFinal) work.settings.takesFor else pass.to),
-      ExpiringPass.earlier(work, pass, late)
-    ) {
+) extends GroupedLefts {
   import work.context.{metric, store}
   import work.{chunk, settings, writer}
 
@@ -168,26 +168,26 @@ private[label] final class ExpiringPass(
   /** The number of rows it has given, of each section. */
   def taken: Map[LiveSection, Long] = rows.taken
 
-  override protected def fill(): Array[Int] = {
-    rows.fill(chunk, work.share)
-    RowSort.byKey(chunk)
+  override def fill(into: RowBuffer): Array[Int] = {
+    rows.fill(into, work.share)
+    RowSort.byKey(into)
   }
 
-  override protected def comesOut(change: Option[GroupChange]): Boolean = {
+  override def isEmitted(change: Option[GroupChange]): Boolean = {
     writer.markIs(null)
     writer.versionIs(pass.horizon, change.nonEmpty, change.exists(_.isChanged))
     change.forall(c => settings.horizons.get.emit.includes(pass.isFinal, c.isChanged, c.hasGained))
   }
 
-  override protected def wasWritten(left: UnsafeRow): Unit =
+  override def written(row: Int, left: UnsafeRow, matched: Int): Unit =
     if (pass.isFinal) {
-      keeper.foreach(_.keep(chunk, merge.probe, left))
+      keeper.foreach(_.keep(chunk, row, left))
       counts.add(writer)
-      closing.add(chunk.time(merge.probe))
-      found += merge.matched
+      closing.add(chunk.time(row))
+      found += matched
     } else versions += 1
 
-  override protected def report(): Unit = {
+  override def report(): Unit = {
     keeper.foreach(_.flushKept())
     counts.report()
     if (pass.isFinal) closing.report()
@@ -195,56 +195,34 @@ private[label] final class ExpiringPass(
     metric(LabelMetrics.VersionsOut) += versions
   }
 
-  override def close(): Unit = {
-    rows.close()
-    super.close()
-  }
+  override def close(): Unit = rows.close()
 }
 
-private object ExpiringPass {
-  private def earlier(work: GroupWork, pass: Pass, late: Long => LateRights): Option[EarlierVersion] =
-    work.settings.horizons.flatMap(_.earlier(pass.horizon)).map { end =>
-      work.earlierTo(end, late(end))
-    }
-}
-
-/** The left rows that are amended, each with its new group.
-  *
-  * @param ofBatch hides the right rows of this batch
-  */
-private[label] final class AmendedPass(work: GroupWork, lefts: AmendedLefts, ofBatch: LateRights)
-    extends GroupPass(
-      work,
-      work.settings.window.after,
-      LateRights.None,
-      Some(work.earlierTo(work.settings.window.after, ofBatch))
-    ) {
+/** The left rows that are amended, each with its new group. */
+private[label] final class AmendedGroups(work: GroupWork, lefts: AmendedLefts) extends GroupedLefts {
   import work.{settings, writer}
 
   private var amended = 0L
 
-  override protected def fill(): Array[Int] = lefts.fill(work.chunk, work.share)
+  override def fill(chunk: RowBuffer): Array[Int] = lefts.fill(chunk, work.share)
 
-  override protected def comesOut(change: Option[GroupChange]): Boolean = {
+  override def isEmitted(change: Option[GroupChange]): Boolean = {
     val isChanged = change.exists(_.isChanged)
     if (isChanged) {
-      writer.markIs(AmendedPass.Amended)
+      writer.markIs(AmendedGroups.Amended)
       writer.versionIs(settings.horizons.fold(0)(_.ends.size - 1), hasEarlier = true, changed = true)
     }
     isChanged
   }
 
-  override protected def wasWritten(left: UnsafeRow): Unit = amended += 1
+  override def written(row: Int, left: UnsafeRow, matched: Int): Unit = amended += 1
 
-  override protected def report(): Unit = work.context.metric(LabelMetrics.AmendmentsOut) += amended
+  override def report(): Unit = work.context.metric(LabelMetrics.AmendmentsOut) += amended
 
-  override def close(): Unit = {
-    lefts.close()
-    super.close()
-  }
+  override def close(): Unit = lefts.close()
 }
 
-private object AmendedPass {
+private object AmendedGroups {
   private val Amended = Mark.Amended.text
 }
 
@@ -253,7 +231,7 @@ private object AmendedPass {
   * @param from,through the left rows after `from`, up to `through`
   * @param to           the horizon, microseconds
   */
-private[label] final case class Pass(horizon: Int, from: Long, through: Long, to: Long, isFinal: Boolean)
+private[label] final case class HorizonPass(horizon: Int, from: Long, through: Long, to: Long, isFinal: Boolean)
 
 /** What left rows came out with at the horizon before, found again: nothing of it is kept. It is what they match up
   * to there, without rows that came when the watermark had passed it.

@@ -203,13 +203,16 @@ private[tailrace] final class LabelJoinTasks(
     settings: JoinSettings,
     waiting: WaitingLeft
 ) extends StoredJoinTasks {
-  override def task(context: StoredJoinContext): StoredJoinTask =
-    settings.strategy match {
-      case _ if !settings.isGrouped => new PairedJoinTask(context, settings, times)
-      case MatchStrategy.Lazy => new LazyJoinTask(context, settings, times)
-      case MatchStrategy.Eager => new EagerJoinTask(context, settings, times)
-      case MatchStrategy.Decided => new DecidedJoinTask(context, settings, times)
+  override def task(context: StoredJoinContext): StoredJoinTask = {
+    val batch = new LabelBatch(context, settings, times)
+    val matching = settings.strategy match {
+      case _ if !settings.isGrouped => new PairedMatching(batch)
+      case MatchStrategy.Lazy => new LazyMatching(batch)
+      case MatchStrategy.Eager => new EagerMatching(batch)
+      case MatchStrategy.Decided => new DecidedMatching(batch)
     }
+    new LabelJoinTask(batch, matching)
+  }
 
   override def leftKinds: Seq[StoreKind] = Seq(StoreKind.LeftTimeSorted, StoreKind.LeftKeySorted)
   override def rightKind: StoreKind =

@@ -25,8 +25,7 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
   private var generations = 0L
   private var removed = 0L
 
-  /** Changes whenever the rows are others than before, but for rows that were added behind them or dropped from
-    * their beginning.
+  /** Changes whenever the rows are replaced. Rows added at the end or dropped from the beginning leave it as it is.
     */
   def generation: Long = generations
 
@@ -60,7 +59,7 @@ final class Candidates(memory: RowMemory) extends AutoCloseable {
   /** Adds a copy of a row of a run. */
   def add(base: AnyRef, at: Long): Unit = added(rows.appendWithoutKey(base, at))
 
-  /** Does so, and remembers the section that it comes from. Such rows are all settled at once. */
+  /** Adds a copy of a row, and remembers its section. Such rows are all settled at once. */
   def addOf(live: LiveSection, base: AnyRef, at: Long): Unit = {
     if (sections.length <= rows.size) sections = Arrays.copyOf(sections, Math.max(64, rows.size * 2))
     sections(rows.size) = live
@@ -311,7 +310,7 @@ private[label] final class MatchSelection(
 ) {
   // The number of rows to gather before it chooses among them.
   private val enough = if (bound.most > Int.MaxValue / 4) Int.MaxValue else 1024 + 2 * bound.most
-  // The last so many candidates are being gathered.
+  // This number of candidates, the last ones, are being gathered.
   private var held = 0
 
   /** Puts the rows that it keeps behind the other candidates, in order.

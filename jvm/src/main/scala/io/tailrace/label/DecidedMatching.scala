@@ -8,8 +8,8 @@ import io.tailrace.common.{MemoryErrors, RowMemoryExhausted}
 import io.tailrace.join.{ExpiringRows, Pass}
 import io.tailrace.state._
 
-/** The matching of `release = "decided"`, with match = "first" and no `before`: a left row comes out, and leaves the state,
-  * as soon as the watermark has passed its first match. Earlier ones can't come any more. A left row without a match
+/** The matching of `release = "decided"`, with match = "first" and no `before`: a left row is emitted, and leaves the state,
+  * as soon as the watermark has passed its first match. No earlier match can arrive then. A left row without a match
   * waits for the end of its window.
   *
   * {{{

@@ -12,7 +12,7 @@ import io.tailrace.state._
   * under its left row until that expires.
   *
   * {{{
-  *   batch ──> left-time-sorted    left rows, to come out in the order of time
+  *   batch ──> left-time-sorted    left rows, to be emitted in the order of time
   *         ──> left-key-sorted     their keys alone, for right rows to find
   *         ──> right-key-sorted    right rows, for left rows that are still to come
   *
@@ -177,7 +177,7 @@ private[label] final class EagerMatching(batch: LabelBatch) extends LabelMatchin
 
     override def isEmpty: Boolean = joins.isEmpty || {
       val order = joins.compareHead(leftTime, leftSeq)
-      // A match without a left row would never be emitted: its label would be lost in silence.
+      // A match without a left row would never be emitted: its label would be lost silently.
       require(order >= 0, "a match without its left row")
       order > 0
     }

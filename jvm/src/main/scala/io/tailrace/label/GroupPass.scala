@@ -6,7 +6,7 @@ import io.tailrace.common.{Mark, MemoryErrors, RowMemoryExhausted}
 import io.tailrace.join.{ExpiringRows, Pass, StoredJoinContext}
 import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, RowMemory, RowSort, StoreKind}
 
-/** What the passes of a task have in common: only one of them is open at a time. */
+/** The memory and the writer that the passes of a task share: only one of them is open at a time. */
 private[label] final class GroupWork(val context: StoredJoinContext, val settings: JoinSettings)
     extends AutoCloseable {
   import context.{bufferBytes, columns, memory}
@@ -23,7 +23,7 @@ private[label] final class GroupWork(val context: StoredJoinContext, val setting
   def mergeTo(end: Long, late: LateRights): SortedMerge =
     new SortedMerge(-settings.window.before, end, memory, bufferBytes, settings.bound, late = late)
 
-  /** What left rows had up to `end` after their time. */
+  /** The version of left rows with what they had matched up to `end` after their time. */
   def earlierTo(end: Long, late: LateRights): EarlierVersion =
     new EarlierVersion(end, settings.form.change(columns), late, memory, () => mergeTo(end, late))
 
@@ -40,7 +40,7 @@ private[label] trait GroupedLefts extends AutoCloseable {
   /** Fills an empty chunk. @return the numbers of its rows, by key and time */
   def fill(chunk: RowBuffer): Array[Int]
 
-  /** True if the left row of the merge is emitted. It tells the writer what the row says of itself.
+  /** True if the left row of the merge is emitted. Sets the writer's version and mark.
     *
     * @param change from its earlier version, if there is something to compare with
     */
@@ -126,7 +126,7 @@ private[label] final class GroupPass(
 
   private def startParked(): Unit = start(Array.range(0, chunk.size))
 
-  /** Tries the same left row again with more memory: the rows behind it go to disk, until it is alone. */
+  /** Tries the same left row again with more memory: the rows after it go to disk, until it is alone. */
   private def parkOthers(failure: RowMemoryExhausted): Unit = {
     val rest = merge.rest
     if (rest.length <= 1)
@@ -233,8 +233,8 @@ private object AmendedGroups {
   */
 private[label] final case class HorizonPass(horizon: Int, from: Long, through: Long, to: Long, isFinal: Boolean)
 
-/** What left rows came out with at the horizon before, found again: nothing of it is kept. It is what they match up
-  * to there, without rows that came when the watermark had passed it.
+/** The groups of left rows at the previous horizon, found again: nothing of them is kept. They have what the rows match up
+  * to there, without rows that arrived after the watermark had passed it.
   *
   * @param end    of that horizon, microseconds
   * @param change compares the two

@@ -39,8 +39,7 @@ private[tailrace] final case class VersionColumns(horizons: Option[Horizons], ha
   }
 }
 
-/** Writes a row of a grouped join: the left columns, those of its [[GroupForm]], then what the row says of its version
-  * if there are horizons, then `_mark` if rows are emitted that have one.
+/** Writes a row of a grouped join: the left columns, those of its [[GroupForm]], then those of its [[VersionColumns]].
   */
 private[tailrace] abstract class GroupWriter(
     columns: JoinColumns,
@@ -65,9 +64,9 @@ private[tailrace] abstract class GroupWriter(
   /** The number of matches that caps have left out of the last row. */
   def lastLeftOut: Int
 
-  /** Finds what comes out of a left row's matches.
+  /** Finds what the group has of a left row's matches.
     *
-    * @return how many bytes it takes behind the left columns
+    * @return the number of bytes it takes after the left columns
     */
   protected def find(left: UnsafeRow, leftTime: Long, matches: Matches): Long
 
@@ -77,7 +76,7 @@ private[tailrace] abstract class GroupWriter(
     */
   protected def writeFound(at: Int): Unit
 
-  /** What the rows that follow say of their version.
+  /** Sets the version of the rows that follow.
     *
     * @param number     of the horizon; [[GroupWriter.NoHorizon]] for a left row without a time
     * @param hasEarlier whether there is a version before it

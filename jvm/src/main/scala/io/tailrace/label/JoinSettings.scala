@@ -18,7 +18,7 @@ object JoinOutput {
   val values: Seq[JoinOutput] = Seq(Grouped, Pairs)
 }
 
-/** When left rows are emitted. */
+/** The time at which left rows are emitted. */
 sealed abstract class Release(val name: String) extends Choice
 
 object Release {
@@ -34,7 +34,7 @@ object Release {
 
 /** The settings of a join, without its columns.
   *
-  * @param form       what comes out of the matches of a left row
+  * @param form       the columns made of the matches of a left row
   * @param marksLate  late rows are emitted, marked; else they are only counted
   * @param strategy   when matches are looked for; the planner decides it for streams
   * @param release    when left rows of a stream are emitted after they have expired; none: as the checkpoint has
@@ -47,7 +47,7 @@ object Release {
   * @param exactlyOne with pairs: see [[OneToOne]]
   * @param decided    whether a left row is emitted as soon as its first match is certain, not when its window closes
   * @param streams    of the labels, if the join is one of examples
-  * @param closeAfterMs after how long without input of the query rows that wait come out; none: when the watermark says so
+  * @param closeAfterMs after how much idle time of the query buffered rows are flushed; none: never before the watermark
   * @param amendFor   how long after its window has closed a left row may be amended, microseconds; none: not at all
   */
 final case class JoinSettings(
@@ -81,8 +81,8 @@ final case class JoinSettings(
   /** A left row gets what comes until the watermark has reached its time plus this, in its row or amended. */
   def takesFor: Long = JoinWindow.saturatingAdd(window.after, amendFor.getOrElse(0L))
 
-  /** Whether pairs with late right rows are further behind the watermark than others. A checkpoint is bound to them
-    * then: a watermark of what follows mustn't go back, or rows that have left there could come again.
+  /** True if pairs with late right rows are further behind the watermark than others. A checkpoint pins them then: the
+    * watermark downstream mustn't go back, or rows that were evicted there could arrive again.
     */
   def lateLabelsWiden: Boolean = !isGrouped && window.before > 0
 

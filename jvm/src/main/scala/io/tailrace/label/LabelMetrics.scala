@@ -82,7 +82,7 @@ private[label] final class GroupCounts(metric: String => SQLMetric) {
   }
 }
 
-/** Counts left rows that silence lets out.
+/** Counts left rows that an idle query flushes.
   *
   * @param dueThrough left rows up to this time are emitted by the watermark
   */

@@ -13,7 +13,7 @@ import io.tailrace.state.{LateRows, LiveSection, RowBuffer, RowSort, SortedRows,
   *   watermark passes left_time + after:
   *     left-time-sorted ──scan (expired, now]──> chunk ──sort by key──┐
   *     right-key-sorted ── sections that the chunk's windows reach ───┴─ merge ──> (left row, [right rows])
-  *   then left sections up to there and right sections that nobody can match any more are dropped whole
+  *   then left sections up to there and right sections that no row can match any longer are dropped whole
   * }}}
   *
   * With after = 30 minutes and a watermark that goes from 12:20 to 12:35, left rows after 11:50 and up to
@@ -62,7 +62,7 @@ private[label] final class LazyMatching(batch: LabelBatch) extends LabelMatching
       new GroupPass(work, lefts, work.mergeTo(window.after, LateRights.None), Some(before))
     }
 
-  /** Earlier horizons first: of a left row that reaches several of them at once, the versions come out in order. */
+  /** Earlier horizons first: of a left row that reaches several of them at once, the versions are emitted in order. */
   private def horizonPasses: Seq[HorizonPass] = {
     val earlier = settings.horizons.toSeq.flatMap { horizons =>
       def through(horizon: Int, watermark: Long) =

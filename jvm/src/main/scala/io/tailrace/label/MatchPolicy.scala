@@ -27,7 +27,7 @@ object MatchPolicy {
     override def choose(n: Int, leftTime: Long, time: Int => Long): Int = n - 1
   }
 
-  /** The match with the least distance in time. Of two equally far, the earlier one. */
+  /** The match that is nearest in time; the earlier of two that are equally far. */
   case object Nearest extends MatchPolicy("nearest") {
     override def choose(n: Int, leftTime: Long, time: Int => Long): Int = {
       var best = 0

@@ -179,8 +179,8 @@ private[label] final class OneToOne(context: StoredJoinContext, bucketWidth: Lon
 
 /** Where the partners of probing rows are.
   *
-  * @param from          a partner is at a probing row's time plus this at the least
-  * @param to            and at its time plus this at the most
+  * @param from          a partner is at least at a probing row's time plus this
+  * @param to            and at most at its time plus this
   * @param probesAreLeft which side probes
   * @param closedThrough left rows up to this time get none
   */
@@ -214,7 +214,7 @@ private[label] final case class PairWindow(
   *                                       it takes this one; those before it are taken, or too early
   * }}}
   *
-  * What is taken is told to the caller, who adds it to `gone` before the next one.
+  * The caller adds each row that is taken to `gone` before it asks for the next pair.
   *
   * @param sections of the candidates
   * @param gone     candidates that nobody gets
@@ -361,7 +361,7 @@ private[label] final class RowsInOrder(rows: CursorRows, context: StoredJoinCont
 
   def isEmpty: Boolean = !isTied && rows.isEmpty
 
-  /** Of the next row. */
+  /** The time of the next row. */
   def time: Long = if (isTied) RowLayout.time(ties.base, ties.at) else rows.head.time
 
   /** True if the next row has the key of a row: see [[io.tailrace.state.RowLayout]]. */

@@ -44,7 +44,7 @@ private[label] final class SortedProbes(rows: OrderedRows) extends ProbeRows {
 }
 
 /** Left rows for which there was no memory, in local files, sorted by key. They come back a few at a time.
-  * Rows that have to wait again come back before the others, in still smaller parts.
+  * Rows that are parked again come back before the others, in still smaller parts.
   */
 private[label] final class ParkedRows extends AutoCloseable {
   private var stack = List.empty[ParkedRows.Parked]
@@ -96,7 +96,7 @@ private[label] abstract class SectionChunks(sections: Seq[LiveSection]) extends 
   private val pending = sections.iterator
   private var open: Option[RunCursor] = None
 
-  /** True if a chunk of so many bytes is full. */
+  /** True if a chunk of this size is full. */
   protected def isFull(bytes: Long): Boolean
 
   /** Appends rows of one section to an empty chunk, at least one if any is left. */

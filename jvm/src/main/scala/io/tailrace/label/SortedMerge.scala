@@ -21,8 +21,8 @@ import io.tailrace.state._
   *
   * A key may have more rows than there is memory for: see [[LargeKeys]].
   *
-  * @param from     a match is at `probe time + from` at the least
-  * @param to       and at `probe time + to` at the most
+  * @param from     a match is at least at `probe time + from`
+  * @param to       and at most at `probe time + to`
   * @param most     bytes that a key's matches may take; they never take more than half of the memory
   * @param bound    the most that a probe can choose from
   * @param late     which right rows a probe doesn't get, because they came late; only `ByWindow`
@@ -98,7 +98,7 @@ final class SortedMerge(
     }
   }
 
-  /** Goes on to the next probe row. @return false if there is none
+  /** Moves to the next probe row. @return false if there is none
     * @throws RowMemoryExhausted if the rows of one probe have no room; start again with [[rest]]
     */
   def next(): Boolean = {
@@ -132,7 +132,7 @@ final class SortedMerge(
   /** The row numbers of the probes from this one on. */
   def rest: Array[Int] = probes.rowsFrom(Math.max(0, position))
 
-  /** Whether not all rows of the probe's key are held: only those that the probe can choose from. */
+  /** True if not all rows of the probe's key are held, but only those that the probe can choose from. */
   def isWindowed: Boolean = windowed.nonEmpty
 
   /** True if the probe's key has more rows than there is memory for, and they are left to the caller. */
@@ -141,7 +141,7 @@ final class SortedMerge(
   /** Leaves out the probes of this one's key that are left. */
   def skipKey(): Unit = position = groupEnd - 1
 
-  /** Goes up whenever [[candidates]] has other rows than before. */
+  /** Grows whenever the rows of [[candidates]] are replaced. */
   def piece: Long = pieces
 
   /** The row numbers of the probes of this one's key from it on. */
@@ -210,7 +210,7 @@ final class SortedMerge(
     openWindow()
   }
 
-  /** Reads the rows for the probe and those behind it that get the same late ones. */
+  /** Reads the rows for the probe and for those after it that get the same late ones. */
   private def openWindow(): Unit = {
     closeWindow()
     val time = probes.time(position)
@@ -224,7 +224,7 @@ final class SortedMerge(
   /** Takes the rows of the key, from where the cursors are on.
     *
     * @param counting whether the rows are only counted
-    * @return false if there was no more room for them: the cursors are at the rows that are left
+    * @return false if they don't fit: the cursors are at the rows that are left
     */
   private def collect(counting: Boolean): Boolean =
     try collectAll(counting, probes.base(groupStart), probes.at(groupStart))
@@ -293,7 +293,7 @@ final class SortedMerge(
   override def close(): Unit = release()
 }
 
-/** What a [[SortedMerge]] does with a key that has more rows than there is memory for. */
+/** The ways in which a [[SortedMerge]] treats a key that has more rows than there is memory for. */
 sealed abstract class LargeKeys
 
 object LargeKeys {
@@ -319,7 +319,7 @@ object LargeKeys {
   * }}}
   *
   * @param base     a row with the key, which stays where it is
-  * @param isHidden whether a row is left out; it is asked when the rows of its section before it are done
+  * @param isHidden whether a row is left out; called when the rows of its section before it are done
   */
 private[label] final class SectionRows(
     base: AnyRef,
@@ -429,7 +429,7 @@ private[label] final class MatchTally(probes: Probes, start: Int, end: Int, from
     }
   }
 
-  /** How many more rows match a probe than the one before it. */
+  /** The number of rows that match a probe beyond those of the previous one. */
   def more(position: Int): Int = changes(position - start)
 }
 
@@ -488,7 +488,7 @@ private[label] final class Probes {
     end
   }
 
-  /** The number of rows of a key that are before the first one whose time `reaches`. All behind it reach, too. */
+  /** The number of rows of a key that are before the first one whose time `reaches`. All after it reach, too. */
   def firstOfKey(start: Int, end: Int)(reaches: Long => Boolean): Int = {
     var low = start
     var high = end

@@ -15,7 +15,7 @@ import io.tailrace.state.{StoreKind, TailraceStateStore}
 /** The label join of streams. Per partition and micro-batch:
   *
   * {{{
-  *   left child ──┐ shuffled by key                      ┌─> rows that come out
+  *   left child ──┐ shuffled by key                      ┌─> emitted rows
   *                ├──> LabelJoinTask ── TailraceStateStore┤
   *   right child ─┘ shuffled by key                      └─> commit: next version of the partition's state
   * }}}
@@ -23,7 +23,7 @@ import io.tailrace.state.{StoreKind, TailraceStateStore}
   * An example, after = 30 minutes, watermark delay 5 minutes:
   *
   * {{{
-  *   batch 1   left (A, 12:00), right (A, 12:10)    watermark 12:05   nothing comes out
+  *   batch 1   left (A, 12:00), right (A, 12:10)    watermark 12:05   nothing is emitted
   *   batch 2   right (A, 12:25), left (B, 12:36)    watermark 12:31   (A, [12:10, 12:25]): 12:30 is passed
   *   batch 3   right (A, 12:31)                     late: at the watermark; counted
   * }}}
@@ -110,7 +110,7 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
 private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec) extends StoredJoinDriver {
   import settings.window
 
-  // What a user leaves open is that of the checkpoint.
+  // A setting that the user leaves open is that of the checkpoint.
   private lazy val release: ReleaseSteps =
     if (!settings.isGrouped) ReleaseSteps.EachBatch
     else settings.release.getOrElse(ReleaseSteps.of(exec.checkpointSettings(JoinCheckpoint.ReleaseEvery)))
@@ -148,7 +148,7 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
     )
   }
 
-  /** Rows may have expired whenever the watermark has moved, and by silence. */
+  /** Rows may have expired whenever the watermark has moved, or when the query is idle. */
   override def needsAnother(watermarkMs: Long): Boolean =
     exec.eventTimeWatermarkForEviction.exists(watermarkMs > _) || closing.exists(_.needsBatch())
 
@@ -163,8 +163,8 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
     Some((Seq(JoinWindow.passedOn(inputWatermarkMs, wait)) ++ closedMs).max)
   }
 
-  /** What has come out by silence isn't followed by older rows, though the watermark is. The rows of this batch itself
-    * may be older: it is asked about the next one when its tasks have run, and about itself before.
+  /** No older rows follow those that an idle query has flushed, though they are ahead of the watermark. Rows of this batch
+    * itself may be older: this is about the next batch once the tasks have run, and about this one before.
     */
   private def closedMs: Option[Long] =
     closing.flatMap(_.closedThrough).map(Math.floorDiv(_, 1000L))

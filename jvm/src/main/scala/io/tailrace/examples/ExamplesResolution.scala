@@ -8,7 +8,7 @@ import org.apache.spark.sql.types.StructField
 import io.tailrace.common.{Durations, OwnNames, Policy, ProgressName}
 import io.tailrace.join.{JoinColumns, JoinSides, LeftRowWriter, SettingWords}
 import io.tailrace.join.JoinCheckpoint.{Credits, OfExamples}
-import io.tailrace.label.{GroupChange, GroupForm, GroupWriter, JoinOptions, JoinResolution, JoinSettings, LabelJoin, LabelStream, LabelStreams, MatchBound, Matches}
+import io.tailrace.label.{GroupChange, GroupForm, GroupWriter, JoinOptions, JoinResolution, LabelJoin, LabelStream, LabelStreams, MatchBound, Matches, VersionColumns}
 import io.tailrace.plan.Columns
 import io.tailrace.state.RowMemory
 
@@ -271,8 +271,8 @@ private[examples] final case class LabelColumns(rules: Seq[LabelRule]) extends G
   private def values(column: LabelRule => Expression): Seq[Expression] =
     rules.flatMap(rule => column(rule) +: rule.maxMatches.toSeq.map(_ => Literal(false)))
 
-  override def writer(columns: JoinColumns, settings: JoinSettings, memory: RowMemory): GroupWriter =
-    new LabelWriter(rules, columns, settings, memory)
+  override def writer(columns: JoinColumns, version: VersionColumns, memory: RowMemory): GroupWriter =
+    new LabelWriter(rules, columns, version, memory)
 
   override def change(columns: JoinColumns): GroupChange = new LabelChange(rules, columns)
 }
@@ -309,9 +309,9 @@ private final class LabelChange(rules: Seq[LabelRule], columns: JoinColumns) ext
 private[examples] final class LabelWriter(
     rules: Seq[LabelRule],
     columns: JoinColumns,
-    settings: JoinSettings,
+    version: VersionColumns,
     memory: RowMemory
-) extends GroupWriter(columns, settings, memory) {
+) extends GroupWriter(columns, version, memory) {
   private val labels = rules.map(new LabelEvents(_, columns)).toArray
   private val isCapped = rules.map(_.maxMatches.nonEmpty).toArray
   private var size = 0

@@ -90,7 +90,7 @@ final class ImportRulesSuite extends AnyFunSuite {
     "checkpoint" -> Set("common"),
     "state" -> Set("common", "checkpoint"),
     "driver" -> Set("common", "checkpoint"),
-    "plan" -> Set("common", "state")
+    "plan" -> Set("common")
   )
   private val ofCapabilities = shared.keySet
 

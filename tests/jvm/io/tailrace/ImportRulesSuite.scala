@@ -217,7 +217,6 @@ final class ImportRulesSuite extends AnyFunSuite {
       "watermark/SourceProgress",
       "watermark/WatermarkStamp",
       "recursion/FeedbackFile",
-      "recursion/HopCounts",
       "recursion/RecursionOptions",
       "recursion/RowJudge",
       "replay/MarkFile",

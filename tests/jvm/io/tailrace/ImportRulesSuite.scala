@@ -219,7 +219,6 @@ final class ImportRulesSuite extends AnyFunSuite {
       "recursion/FeedbackFile",
       "recursion/RecursionOptions",
       "recursion/RowJudge",
-      "replay/MarkFile",
       "replay/MarkTable",
       "replay/RecordMetadata",
       "sync/RightIndex",

@@ -214,8 +214,6 @@ final class ImportRulesSuite extends AnyFunSuite {
       "watermark/HostTable",
       "driver/Silence",
       "driver/WaitFacts",
-      "watermark/SourceProgress",
-      "watermark/WatermarkStamp",
       "recursion/FeedbackFile",
       "recursion/RecursionOptions",
       "recursion/RowJudge",

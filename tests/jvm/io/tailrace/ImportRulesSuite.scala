@@ -207,7 +207,6 @@ final class ImportRulesSuite extends AnyFunSuite {
       "label/JoinSettings",
       "label/JoinWindow",
       "windows/LandingLog",
-      "windows/WindowReport",
       "windows/Windows",
       "checkpoint/CheckedFile",
       "watermark/Completeness",

@@ -1,8 +1,8 @@
 package io.tailrace.checkpoint
 
 import java.io._
-import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.{BufferUnderflowException, ByteBuffer}
+import java.nio.charset.StandardCharsets.UTF_8
 import java.util.zip.{CRC32C, CheckedOutputStream}
 
 import scala.util.control.NonFatal
@@ -230,4 +230,13 @@ final class CheckedText(magic: String, kind: String, oldest: Int, newest: Int, p
     try body(lines(1))
     catch { case NonFatal(e) => throw Errors.stateFileCorrupt(file, "its content can't be read", e) }
   }
+}
+
+/** Bytes that are written, which are not copied if `length` is exactly their number: they may take much of the
+  * memory that there is.
+  */
+class ExactBytes(length: Int) extends ByteArrayOutputStream(length) {
+
+  /** All of them. Nothing is written afterwards. */
+  def content: Array[Byte] = if (count == buf.length) buf else toByteArray
 }

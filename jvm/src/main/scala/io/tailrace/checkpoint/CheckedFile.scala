@@ -1,8 +1,8 @@
 package io.tailrace.checkpoint
 
 import java.io._
-import java.nio.{BufferUnderflowException, ByteBuffer}
 import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.{BufferUnderflowException, ByteBuffer}
 import java.util.zip.{CRC32C, CheckedOutputStream}
 
 import scala.util.control.NonFatal

@@ -5,9 +5,15 @@ import java.util.UUID
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, NamedExpression}
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
-import org.apache.spark.sql.execution.{CodegenSupport, CollectMetricsExec, LeafExecNode, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, NamedExpression}
+import org.apache.spark.sql.execution.{
+  CodegenSupport,
+  CollectMetricsExec,
+  LeafExecNode,
+  SparkPlan,
+  UnaryExecNode
+}
 import org.apache.spark.sql.tailrace._
 import org.apache.spark.unsafe.types.CalendarInterval
 

@@ -1,8 +1,8 @@
 package io.tailrace.driver
 
 import java.util.Collections
-import java.util.concurrent.{ConcurrentHashMap, CopyOnWriteArrayList}
 import java.util.concurrent.atomic.AtomicBoolean
+import java.util.concurrent.{ConcurrentHashMap, CopyOnWriteArrayList}
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._

@@ -4,13 +4,13 @@ import java.util.{Locale, UUID}
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
-import org.apache.spark.sql.{DataFrame, functions}
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.functions.{col, lit, min, unix_micros}
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
-import org.json4s.{Formats, JInt, JNothing, NoTypeHints}
-import org.json4s.jackson.Serialization
+import org.apache.spark.sql.{DataFrame, functions}
 import org.json4s.jackson.JsonMethods.{parse, parseOpt}
+import org.json4s.jackson.Serialization
+import org.json4s.{Formats, JInt, JNothing, NoTypeHints}
 
 import io.tailrace.checkpoint.{CheckedText, DurableFiles}
 import io.tailrace.common.LiteralPath

@@ -5,12 +5,12 @@ import java.time.{Instant, LocalDate, ZoneOffset}
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.{Column, Row, SQLContext}
 import org.apache.spark.sql.functions.{col, lit}
 import org.apache.spark.sql.sources._
-import org.apache.spark.sql.streaming.StreamingQueryProgress
 import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
+import org.apache.spark.sql.streaming.StreamingQueryProgress
 import org.apache.spark.sql.types._
+import org.apache.spark.sql.{Column, Row, SQLContext}
 import org.json4s.DefaultFormats
 import org.json4s.jackson.Serialization
 

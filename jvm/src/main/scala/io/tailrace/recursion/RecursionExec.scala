@@ -1,7 +1,7 @@
 package io.tailrace.recursion
 
-import java.util.{Arrays, UUID}
 import java.util.concurrent.ThreadLocalRandom
+import java.util.{Arrays, UUID}
 
 import scala.collection.mutable.ListBuffer
 
@@ -15,12 +15,28 @@ import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
-import org.apache.spark.sql.tailrace.{CancellableFSDataOutputStream, OutputWatermark, SparkPlans, SparkSession, StreamingBatch}
+import org.apache.spark.sql.tailrace.{
+  CancellableFSDataOutputStream,
+  OutputWatermark,
+  SparkPlans,
+  SparkSession,
+  StreamingBatch
+}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.{AccumulatorV2, SerializableConfiguration}
 
 import io.tailrace.common.{StepwiseRows, TailraceConf, UnsafeRows}
-import io.tailrace.driver.{BatchSequence, DriverWatermark, DriverWatermarkExec, HeldWork, InputWatermarks, RunState, SkippedBatch, SparkWatermark, TellsDriver}
+import io.tailrace.driver.{
+  BatchSequence,
+  DriverWatermark,
+  DriverWatermarkExec,
+  HeldWork,
+  InputWatermarks,
+  RunState,
+  SkippedBatch,
+  SparkWatermark,
+  TellsDriver
+}
 
 /** Keeps no state, because a stream under AQE plans the same nodes again and again. */
 final class RecursionStrategy(session: SparkSession) extends SparkStrategy {

@@ -1,8 +1,8 @@
 package io.tailrace.replay
 
 import java.io.{DataOutputStream, OutputStream}
-import java.nio.{BufferUnderflowException, ByteBuffer}
 import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.{BufferUnderflowException, ByteBuffer}
 import java.util.Arrays
 
 import io.tailrace.checkpoint.{CheckedBytes, ExactBytes}

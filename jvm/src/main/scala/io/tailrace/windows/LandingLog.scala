@@ -6,15 +6,16 @@ import java.time.temporal.ChronoUnit
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
-import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
-import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
-import org.json4s.{Formats, NoTypeHints}
 import org.json4s.jackson.Serialization
+import org.json4s.{Formats, NoTypeHints}
 
 import io.tailrace.checkpoint.{BatchFiles, CheckedText, DurableFiles}
 import io.tailrace.common.LiteralPath
+
+import com.fasterxml.jackson.databind.node.ObjectNode
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
 /** The log of a folder: the files below `_tailrace`. Each appears whole or not at all, and only one of two
   * writers gets a name.

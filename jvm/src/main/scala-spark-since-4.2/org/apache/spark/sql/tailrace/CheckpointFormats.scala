@@ -4,9 +4,21 @@ import java.io.InputStream
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, CommitMetadataBase, OffsetSeqBase, OffsetSeqLog, OffsetSeqMetadata, OffsetSeqMetadataBase, OffsetSeqMetadataV2}
+import org.apache.spark.sql.execution.streaming.checkpointing.{
+  CommitLog,
+  CommitMetadataBase,
+  OffsetSeqBase,
+  OffsetSeqLog,
+  OffsetSeqMetadata,
+  OffsetSeqMetadataBase,
+  OffsetSeqMetadataV2
+}
 import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryCheckpointMetadata
-import org.apache.spark.sql.execution.streaming.state.{OperatorStateMetadata, OperatorStateMetadataReader, StateStoreMetadata}
+import org.apache.spark.sql.execution.streaming.state.{
+  OperatorStateMetadata,
+  OperatorStateMetadataReader,
+  StateStoreMetadata
+}
 
 /** Reads Spark's own files in a checkpoint. Writes nothing, not even a directory. */
 private[tailrace] object CheckpointFormats {

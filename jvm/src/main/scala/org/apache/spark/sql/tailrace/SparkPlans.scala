@@ -5,23 +5,35 @@ import java.util.HexFormat
 
 import scala.jdk.CollectionConverters._
 
-import net.razorvine.pickle.Unpickler
 import org.apache.spark.api.python.SerDeUtil
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.{Column, DataFrame, Dataset}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Alias, Cast, EvalMode, Expression, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.{
+  Alias,
+  Cast,
+  EvalMode,
+  Expression,
+  UnsafeProjection,
+  UnsafeRow
+}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
-import org.apache.spark.sql.classic.{ColumnNodeToExpressionConverter, Dataset => ClassicDataset, ExpressionUtils}
-import org.apache.spark.sql.execution.{QueryExecution, SparkPlan, SparkStrategy}
+import org.apache.spark.sql.classic.{
+  ColumnNodeToExpressionConverter,
+  Dataset => ClassicDataset,
+  ExpressionUtils
+}
 import org.apache.spark.sql.execution.datasources.DataSource
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.python.EvaluatePython
+import org.apache.spark.sql.execution.{QueryExecution, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.StateOperatorProgress
 import org.apache.spark.sql.types._
+import org.apache.spark.sql.{Column, DataFrame, Dataset}
 import org.apache.spark.util.SerializableConfiguration
+
+import net.razorvine.pickle.Unpickler
 
 /** Spark's internals that plans and operators use. */
 object SparkPlans {

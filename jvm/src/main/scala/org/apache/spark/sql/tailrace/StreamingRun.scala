@@ -12,9 +12,14 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.streaming.WriteToStreamStatement
 import org.apache.spark.sql.connector.catalog.Table
-import org.apache.spark.sql.execution.{SQLExecution, SparkPlan}
-import org.apache.spark.sql.execution.streaming.{AvailableNowTrigger, ContinuousTrigger, OneTimeTrigger, RealTimeTrigger}
 import org.apache.spark.sql.execution.streaming.runtime._
+import org.apache.spark.sql.execution.streaming.{
+  AvailableNowTrigger,
+  ContinuousTrigger,
+  OneTimeTrigger,
+  RealTimeTrigger
+}
+import org.apache.spark.sql.execution.{SQLExecution, SparkPlan}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.util.Clock

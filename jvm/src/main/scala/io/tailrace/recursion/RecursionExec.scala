@@ -134,7 +134,7 @@ final case class FixpointExec(
   override protected def withNewChildInternal(newChild: SparkPlan): FixpointExec = copy(child = newChild)
 }
 
-/** Passes the results of op on, and writes them for the next micro-batch, which gives them to op again.
+/** Emits the results of op, and writes them for the next micro-batch, which passes them to op again.
   *
   * {{{
   *   input ──────┐
@@ -259,7 +259,7 @@ private[recursion] final class FeedbackTask(run: FeedbackRun, rules: RecursionRu
   }
 }
 
-/** The rows that come out of a task. Its file is complete when the last row has been taken. */
+/** The rows that a task emits. Its file is complete when the last row has been consumed. */
 private[recursion] final class FedBackRows(
     run: FeedbackRun,
     name: FeedbackName,

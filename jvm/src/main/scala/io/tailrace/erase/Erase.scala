@@ -32,7 +32,7 @@ final case class EraseOptions(
 /** Erases rows of a checkpoint's joins, from the state and from each version of it. The query must not run.
   *
   * {{{
-  *   1  a Spark job        writes each partition anew without the rows, into files that nothing names yet
+  *   1  a Spark job        rewrites each partition without the rows, into files that nothing refers to yet
   *   2  manifests          of the new files, of the same version
   *   3  offsets/<next>     an empty batch: a query that runs elsewhere can no longer continue
   *   4  tailrace-join.json names the new files, by one write for each join

@@ -31,6 +31,6 @@ final case class EraseReport(
   *
   * @param name    the operator's, in the query's progress
   * @param side    "left", "right", or "matches": right rows that eager matching has found for buffered left rows
-  * @param applies whether all columns of the condition are there; then `erased` says how many rows fulfilled it
+  * @param applies whether all columns of the condition are there; then `erased` is the number of rows that fulfil it
   */
 final case class ErasedSide(operator: Long, name: String, side: String, applies: Boolean, erased: Long)

@@ -3,7 +3,7 @@ package io.tailrace.monitor
 import java.time.{Duration, Instant}
 import java.util.Locale
 
-/** Values of series, for people. The end of a series' name says its unit. */
+/** Values of series, for people. The end of a series' name is its unit. */
 private[monitor] object MetricText {
   private val Units = Seq("B", "kB", "MB", "GB", "TB")
 

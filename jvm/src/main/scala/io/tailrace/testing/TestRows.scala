@@ -73,7 +73,7 @@ object TestRows {
     Option(open.get(id)).getOrElse(throw new IllegalStateException("the test of this stream has ended"))
 }
 
-/** The format of a stream of [[TestRows]]; its option `id` says which. */
+/** The format of a stream of [[TestRows]]; its option `id` selects one. */
 final class TestRowsProvider extends TableProvider {
   override def inferSchema(options: CaseInsensitiveStringMap): StructType =
     TestRows.of(options.get("id")).schema
@@ -102,7 +102,7 @@ private final case class RowNumber(row: Long, tick: Long) extends Offset {
 }
 
 private final class TestRowsStream(id: String) extends MicroBatchStream with SupportsTriggerAvailableNow {
-  // What was there when a query with the trigger availableNow began.
+  // The end of the rows when a query with the trigger availableNow began.
   private var last = Option.empty[Offset]
 
   override def initialOffset: Offset = RowNumber(0, 0)

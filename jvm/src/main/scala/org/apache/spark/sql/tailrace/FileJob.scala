@@ -72,7 +72,7 @@ final class FileJob(
     DataSourceUtils.checkFieldNames(format, schema)
     val conf = session.sessionState.conf
     val settings = CaseInsensitiveMap(options)
-    // Sets what the format needs in the job.
+    // Sets the job's properties for the format.
     val factory = format.prepareWrite(session, job, settings, schema)
     val uuid = UUID.randomUUID.toString
     job.getConfiguration.set("spark.sql.sources.writeJobUUID", uuid)

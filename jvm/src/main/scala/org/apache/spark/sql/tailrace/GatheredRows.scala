@@ -33,7 +33,7 @@ final class GatheredRows(session: SparkSession) {
     *
     * @param output the plan's columns as the query names them
     * @param bytes  of the shuffle in a task, about
-    * @return what the job gives, and the bytes of the whole shuffle
+    * @return the result of the job, and the bytes of the whole shuffle
     */
   def run[T](plan: SparkPlan, output: Seq[Attribute], by: Seq[Attribute], bytes: Long)(
       job: SparkPlan => T

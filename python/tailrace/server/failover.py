@@ -1,4 +1,4 @@
-"""Asks one of several watermark servers, as queries do (`watermark/ServerFailover.scala`)."""
+"""Asks one of several watermark servers, as queries do (`ServerFailover` in `watermark/ServerConnection.scala`)."""
 
 from __future__ import annotations
 

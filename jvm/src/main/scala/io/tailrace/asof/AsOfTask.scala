@@ -2,13 +2,46 @@ package io.tailrace.asof
 
 import scala.collection.mutable.ArrayBuffer
 
+import org.apache.spark.SparkContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.metric.SQLMetric
 
 import io.tailrace.common.WatermarkRules.isLate
 import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows}
-import io.tailrace.join.{ExpiringRows, JoinInput, JoinMetrics, StoredJoinContext, StoredJoinTask}
+import io.tailrace.join._
 import io.tailrace.state._
+
+/** The metrics of the as-of join, beside those of any join. */
+object AsOfMetrics {
+  val LateLeftRows = "lateLeftRows"
+  val LateRightRows = "lateRightRows"
+  val ClosedBySilence = "closedBySilence"
+  val RowsAfterSilence = "rowsAfterSilence"
+  val FeaturesFound = "featuresFound"
+  val FeaturesMissing = "featuresMissing"
+
+  private val counts = Seq(
+    LateLeftRows -> "left rows behind the watermark",
+    LateRightRows -> "right rows behind the watermark",
+    ClosedBySilence -> "left rows that came out by close_after, before the watermark",
+    RowsAfterSilence -> "right rows that left rows that came out by close_after may have missed",
+    FeaturesFound -> "left rows that came out with a right row",
+    FeaturesMissing -> "left rows that came out without one"
+  )
+
+  val names: Seq[String] = JoinMetrics.names ++ counts.map(_._1)
+
+  def create(context: SparkContext): Map[String, SQLMetric] = JoinMetrics.create(context, counts, Nil)
+}
+
+/** The times of a micro-batch, in microseconds.
+  *
+  * @param watermark     left rows are emitted by it
+  * @param lateWatermark rows are late by it: the watermark of the micro-batch before
+  * @param closed        left rows up to this time are emitted in any case; none: those whose points have been passed
+  */
+final case class AsOfTimes(watermark: Long, lateWatermark: Long, closed: Option[Long] = None)
 
 /** Nothing is looked up when a row arrives. When the watermark has passed the points of left rows, they are read
   * in the order of time, a chunk at a time. Each chunk is sorted by key and merged with all right rows.

@@ -53,29 +53,6 @@ object StoredAsOf {
   private val How = "as-of"
 }
 
-/** The metrics of the as-of join, beside those of any join. */
-object AsOfMetrics {
-  val LateLeftRows = "lateLeftRows"
-  val LateRightRows = "lateRightRows"
-  val ClosedBySilence = "closedBySilence"
-  val RowsAfterSilence = "rowsAfterSilence"
-  val FeaturesFound = "featuresFound"
-  val FeaturesMissing = "featuresMissing"
-
-  private val counts = Seq(
-    LateLeftRows -> "left rows behind the watermark",
-    LateRightRows -> "right rows behind the watermark",
-    ClosedBySilence -> "left rows that came out by close_after, before the watermark",
-    RowsAfterSilence -> "right rows that left rows that came out by close_after may have missed",
-    FeaturesFound -> "left rows that came out with a right row",
-    FeaturesMissing -> "left rows that came out without one"
-  )
-
-  val names: Seq[String] = JoinMetrics.names ++ counts.map(_._1)
-
-  def create(context: SparkContext): Map[String, SQLMetric] = JoinMetrics.create(context, counts, Nil)
-}
-
 private final class AsOfDriver(settings: AsOfSettings, exec: StoredJoinExec) extends StoredJoinDriver {
   import settings.window
 
@@ -122,14 +99,6 @@ private final class AsOfDriver(settings: AsOfSettings, exec: StoredJoinExec) ext
     new AsOfTasks(times, window, waiting, settings.late)
   }
 }
-
-/** The times of a micro-batch, in microseconds.
-  *
-  * @param watermark     left rows are emitted by it
-  * @param lateWatermark rows are late by it: the watermark of the micro-batch before
-  * @param closed        left rows up to this time are emitted in any case; none: those whose points have been passed
-  */
-final case class AsOfTimes(watermark: Long, lateWatermark: Long, closed: Option[Long] = None)
 
 private[tailrace] final class AsOfTasks(
     times: AsOfTimes,

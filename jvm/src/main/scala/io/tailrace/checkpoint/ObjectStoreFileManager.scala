@@ -354,3 +354,27 @@ private[checkpoint] object RecentEntries {
     case _ => None
   }
 }
+
+/** A file manager that deletes several files by one request. */
+trait BulkDeletes {
+
+  /** The most files of one request. */
+  def deletePage: Int
+
+  /** @param paths of files, which need not exist */
+  def deleteAll(paths: Seq[Path]): Unit
+}
+
+/** Deletes files by any manager: by a request for many where it can, else one after the other. */
+private[checkpoint] object BulkDeletes {
+  def deleteAll(manager: CheckpointFileManager, paths: Seq[Path]): Unit = manager match {
+    case bulk: BulkDeletes => bulk.deleteAll(paths)
+    case _ => paths.foreach(manager.delete)
+  }
+
+  /** The number of files that one request deletes. */
+  def page(manager: CheckpointFileManager): Int = manager match {
+    case bulk: BulkDeletes => bulk.deletePage
+    case _ => 1
+  }
+}

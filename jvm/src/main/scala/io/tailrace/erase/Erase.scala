@@ -5,6 +5,8 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.tailrace.{SparkCheckpoints, SparkSession}
+import org.json4s.{Formats, NoTypeHints}
+import org.json4s.jackson.Serialization
 
 import io.tailrace.checkpoint.{BatchFiles, DurableFiles}
 import io.tailrace.common.{Errors, OnFailure, TailraceConf}
@@ -288,3 +290,35 @@ private[erase] object Erase {
     "copies on executors' disks (spark.tailrace.state.localDirectory): they are deleted a day after their last use"
   )
 }
+
+/** The result of an erasure, or of a dry run.
+  *
+  * @param version   of the rewritten state
+  * @param rows      of the remaining state
+  * @param bytes     of its files
+  * @param untouched the parts that may still have rows of the subjects, in words
+  */
+final case class EraseReport(
+    checkpoint: String,
+    version: Long,
+    dryRun: Boolean,
+    sides: Seq[ErasedSide],
+    rows: Long,
+    bytes: Long,
+    untouched: Seq[String]
+) {
+
+  /** For Python. */
+  def json: String = {
+    implicit val formats: Formats = Serialization.formats(NoTypeHints)
+    Serialization.write(this)
+  }
+}
+
+/** The rows of one side of a join.
+  *
+  * @param name    the operator's, in the query's progress
+  * @param side    "left", "right", or "matches": right rows that eager matching has found for buffered left rows
+  * @param applies whether all columns of the condition are there; then `erased` is the number of rows that fulfil it
+  */
+final case class ErasedSide(operator: Long, name: String, side: String, applies: Boolean, erased: Long)

@@ -6,20 +6,20 @@ import java.util.Arrays
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
 import org.apache.spark.TaskContext
+import org.apache.spark.sql.{Column, DataFrame}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, JoinedRow, UnsafeProjection}
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.functions.{col, unix_micros}
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession, SparkState}
 import org.apache.spark.sql.types._
-import org.apache.spark.sql.{Column, DataFrame}
 import org.apache.spark.util.SerializableConfiguration
 
 import io.tailrace.checkpoint.{DurableFiles, SparkCheckpoint}
-import io.tailrace.common.WatermarkRules.{behind, ofMillis, saturatingAdd}
 import io.tailrace.common.{LiteralPath, OnFailure, TailraceConf}
+import io.tailrace.common.WatermarkRules.{behind, ofMillis, saturatingAdd}
 import io.tailrace.inspect.{StateColumns, StateDecoder}
-import io.tailrace.join.JoinCheckpoint
+import io.tailrace.join.{Growth, JoinCheckpoint}
 import io.tailrace.rewrite.{JoinState, MatchesOfLefts, RewriteErrors, StoppedQuery, StoredState}
 import io.tailrace.state._
 
@@ -244,7 +244,8 @@ private[exchange] final class MatchedRows(
 
   private lazy val rights: Array[Long] = {
     val found = Array.newBuilder[Long]
-    opened.sections(StoreKind.RightKeySorted).foreach(_.foreachRow(found += _.seq))
+    val living = LivingRows.of(state)
+    opened.sections(StoreKind.RightKeySorted).foreach(living.foreachRow(_)(found += _.seq))
     val all = found.result()
     Arrays.sort(all)
     all
@@ -359,4 +360,91 @@ private[exchange] object StateFacts {
     }
     new StateFacts(manifests.toSeq)
   }
+}
+
+/** A partition's state that a task of an export reads, until the task ends. */
+private[exchange] final class PartitionState(join: JoinState, partition: Int, conf: Configuration) {
+  private val outside = new OutsideState(
+    SparkState.localDirectory(s"tailrace-export-${join.operator}-$partition"),
+    join.files(join.before, partition, conf),
+    join.version,
+    join.before.id(partition),
+    join.shapes
+  )
+  // Listeners run in reverse order: cursors are closed before it.
+  TaskContext.get().addTaskCompletionListener[Unit](_ => outside.close())
+
+  def state: LoadedState = outside.state
+
+  def sections(kind: StoreKind): Seq[LiveSection] = {
+    val found = state.sections.filter(_.section.kind == kind)
+    LiveSection.prepare(found)
+    found
+  }
+
+  /** The rows of a store that count, section by section.
+    *
+    * @param after rows up to this time are left out
+    * @param row   returns a copy
+    */
+  def rows(kind: StoreKind, after: Long = Long.MinValue)(
+      row: (LiveSection, RunCursor) => InternalRow
+  ): Iterator[InternalRow] = {
+    val rule = LivingRows.of(state).in(kind).after(after)
+    sections(kind).iterator.flatMap { live =>
+      val cursor = rule.cursor(live)
+      TaskContext.get().addTaskCompletionListener[Unit](_ => cursor.close())
+      Iterator
+        .continually(cursor.isValid)
+        .takeWhile { isValid =>
+          if (!isValid) cursor.close()
+          isValid
+        }
+        .map { _ =>
+          val taken = row(live, cursor.row)
+          cursor.next()
+          taken
+        }
+    }
+  }
+}
+
+/** Rows of a label join that an export has in addition to the buffered rows, in a task. */
+private[exchange] final class StoredRows(
+    join: JoinState,
+    columns: StateColumns,
+    partition: Int,
+    conf: Configuration
+) {
+  private val opened = new PartitionState(join, partition, conf)
+  private val decoder = new StateDecoder(columns)
+  private val manifest: Manifest = opened.state.manifest
+
+  /** The right rows, with the columns of the key first, and in the last column the watermark at which one was late.
+    *
+    * @param after of the join's window
+    * @param grown earlier windows. Under a longer one, the row was late for left rows that are older by the difference.
+    *              So is a row that was later by the same amount under the current window
+    */
+  def rights(after: Long, grown: Seq[Growth]): Iterator[InternalRow] = {
+    val late = new LateBatches(manifest.lateRows)
+    val behind = manifest.lateRows.map { batch =>
+      val (then, _) = Growth.of(batch.version - 1, grown)
+      batch.watermark - Math.max(0L, then.getOrElse(after) - after)
+    }.toArray
+    val types = (columns.key ++ columns.right).map(_.dataType) :+ TimestampType
+    val whole = UnsafeProjection.create(types.toArray[DataType])
+    opened.rows(StoreKind.RightKeySorted) { (live, row) =>
+      val batch = late.of(row.seq, row.time)
+      val last = new GenericInternalRow(Array[Any](if (batch < 0) null else behind(batch)))
+      val own = new JoinedRow(decoder.key(live, row), decoder.right(live, row))
+      whole(new JoinedRow(own, last)).copy()
+    }
+  }
+
+  /** The remains of the left rows that were emitted and may be amended. */
+  def emitted: Iterator[InternalRow] =
+    opened.rows(StoreKind.LeftOut, after = manifest.amendsAfter.getOrElse(Long.MinValue)) { (live, row) =>
+      decoder.left(live, row).copy()
+    }
 }

@@ -17,14 +17,6 @@ import io.tailrace.inspect.StateColumns
 import io.tailrace.join.{ColumnTexts, ImportableJoin, JoinCheckpoint, JoinNode, KeptColumns, LabelSettings}
 import io.tailrace.plan.TailraceNode
 
-/** The result of an import.
-  *
-  * @param batch after which the query resumes
-  * @param left  rows
-  * @param right rows
-  */
-final case class ImportReport(checkpoint: String, batch: Long, left: Long, right: Long)
-
 /** Rows that a query's join begins with.
   *
   * @param offsets     the end of each source's read rows: Spark's JSON of it, in the order of the query, "-"

@@ -2,26 +2,25 @@ package io.tailrace.monitor
 
 import java.nio.charset.StandardCharsets.UTF_8
 import java.time.{Instant, LocalDate}
-import java.util.concurrent.{ScheduledThreadPoolExecutor, TimeUnit}
 import java.util.{LinkedHashMap, UUID}
+import java.util.concurrent.{ScheduledThreadPoolExecutor, TimeUnit}
 
 import scala.collection.immutable.Queue
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
+import com.codahale.metrics.{Gauge, MetricRegistry}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.scheduler.{SparkListener, SparkListenerApplicationEnd}
-import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
-import org.apache.spark.sql.streaming.StreamingQueryProgress
+import org.apache.spark.sql.streaming.{StreamingQueryListener, StreamingQueryProgress}
+import org.apache.spark.sql.streaming.StreamingQueryListener._
 import org.apache.spark.sql.tailrace.{SparkMonitoring, StreamWatermarks}
 
 import io.tailrace.checkpoint.DurableFiles
 import io.tailrace.common.{TailraceConf, TailraceStateException}
-
-import com.codahale.metrics.{Gauge, MetricRegistry}
 
 /** The series of all queries of an application, whatever sessions they run in.
   *
@@ -274,4 +273,22 @@ private[monitor] object PrometheusText {
     val lines = text.replace("\\", "\\\\").replace("\n", "\\n")
     if (quotes) lines.replace("\"", "\\\"") else lines
   }
+}
+
+/** Gives the numbers of all streaming queries, of Tailrace's operators and of Spark's own, to Prometheus and to
+  * Spark's metrics system. Name it in `spark.sql.streaming.streamingQueryListeners`.
+  */
+final class MetricsListener extends StreamingQueryListener {
+  override def onQueryStarted(event: QueryStartedEvent): Unit =
+    metrics.foreach(_.started(event.id.toString, Option(event.name)))
+
+  override def onQueryProgress(event: QueryProgressEvent): Unit =
+    metrics.foreach(_.progressed(event.progress.id.toString, event.progress))
+
+  override def onQueryTerminated(event: QueryTerminatedEvent): Unit =
+    metrics.foreach(_.terminated(event))
+
+  // None when the application has just ended.
+  private def metrics: Option[ApplicationMetrics] =
+    SparkMonitoring.application.map(ApplicationMetrics.of)
 }

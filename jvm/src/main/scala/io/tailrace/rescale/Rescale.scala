@@ -2,11 +2,14 @@ package io.tailrace.rescale
 
 import java.util.UUID
 
-import org.apache.spark.sql.tailrace.{SparkSession, SparkState}
-import org.json4s.jackson.Serialization
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.tailrace.{CheckpointOperator, SparkRepartition, SparkSession, SparkState}
+import org.apache.spark.util.SerializableConfiguration
 import org.json4s.{Formats, NoTypeHints}
+import org.json4s.jackson.Serialization
 
-import io.tailrace.checkpoint.RepartitionTurn
+import io.tailrace.checkpoint.{DurableFiles, RepartitionTurn, SparkCheckpoint}
 import io.tailrace.common.{Arguments, OnFailure}
 import io.tailrace.join.{JoinCheckpoint, Side}
 import io.tailrace.rewrite._
@@ -296,4 +299,156 @@ private[rescale] object Rescale {
 
   /** Half of the capacity of the index, because later batches add some. */
   private val MostSections = 1 << 15
+}
+
+/** The state of Spark's own operators in a query that is rescaled. Spark writes it for the new number into a
+  * checkpoint of its own, which has only these operators, because Spark's rewriter takes all operators that it finds.
+  * The query's own files don't change before the [[RepartitionTurn]].
+  *
+  * @param operators at least one
+  */
+private[rescale] final class SparkOperators(
+    session: SparkSession,
+    checkpoint: String,
+    query: StoppedQuery,
+    operators: Seq[CheckpointOperator]
+) {
+  import query.{completed, conf, root, spark}
+
+  private val repartition = new SparkRepartition(session, root, completed, query.hasIds)
+  private val staged = RepartitionTurn.stagedAt(root, UUID.randomUUID.toString)
+  private val files = DurableFiles.in(root, conf)
+
+  /** Refuses operators that can't be rescaled. */
+  def check(): Unit = {
+    val obstacles = operators.flatMap(of => repartition.obstacle(of).map(why => s"${of.name} ($why)"))
+    if (obstacles.nonEmpty) throw RescaleErrors.unsupported(checkpoint, obstacles)
+    if (query.readsAgain || query.wasTried)
+      throw RescaleErrors.open(checkpoint, query.begun, operators.map(_.name))
+  }
+
+  /** Writes the new state.
+    *
+    * @param ids of the other operators, in Spark's checkpoint format 2
+    * @return the turn that switches the query to it
+    */
+  def stage(partitions: Int, ids: Map[Long, Seq[Seq[String]]]): RepartitionTurn = {
+    RepartitionTurn.deleteStaged(root, conf)
+    operators.foreach(operator => copyMetadata(spark.directory(operator.id)))
+    val entry = s"offsets/$completed"
+    DurableFiles.copy(new Path(root, entry), new Path(staged, entry), conf, s"batch $completed")
+    new SparkCheckpoint(staged, conf).setPartitions(completed, partitions)
+    val written = repartition.write(staged, partitions).getOrElse(Map.empty)
+    RepartitionTurn(
+      completed,
+      spark.emptyBatch(completed, partitions),
+      spark.entryText(completed + 1),
+      partitions,
+      staged.getName,
+      RepartitionTurn.filesOf(staged, conf),
+      operators.map(_.id),
+      (ids ++ written).map { case (operator, of) => operator.toString -> of }
+    )
+  }
+
+  /** Deletes the files of [[stage]], before the turn. */
+  def delete(): Unit = files.delete(staged)
+
+  /** Spark keeps an operator's metadata beside its partitions, and schemas in the first one. */
+  private def copyMetadata(directory: Path): Unit =
+    files.list(directory).foreach { status =>
+      val name = status.getPath.getName
+      if (name.startsWith("_")) copy(status.getPath)
+      else if (status.isDirectory && name == "0") copySchemas(status.getPath)
+    }
+
+  private def copySchemas(directory: Path): Unit =
+    files.list(directory).filter(_.isDirectory).foreach { status =>
+      if (status.getPath.getName.startsWith("_")) copy(status.getPath) else copySchemas(status.getPath)
+    }
+
+  private def copy(directory: Path): Unit =
+    DurableFiles.copyAll(directory, new Path(staged, below(directory)), conf, s"batch $completed")
+
+  private def below(path: Path): String = qualified(root).toUri.relativize(qualified(path).toUri).getPath
+
+  private def qualified(path: Path): Path = path.getFileSystem(conf).makeQualified(path)
+}
+
+/** A new checkpoint with another number of state partitions. The old one stays as it is.
+  *
+  * {{{
+  *   <to>-import-<unique>/checkpoint   a copy, by a Spark job, which is rescaled there
+  *   <to>                              gets its files: [[NewCheckpoint]]
+  * }}}
+  */
+private[tailrace] final class RescaledCopy(
+    session: SparkSession,
+    checkpoint: String,
+    to: String,
+    partitions: Int
+) {
+  private val query = new StoppedQuery(session, checkpoint, "a copy", RescaleErrors.inUse(checkpoint))
+  import query.{conf, root}
+
+  /** @param dryRun only reads and counts the rows */
+  def run(dryRun: Boolean): RescaleReport = {
+    val target = new NewCheckpoint(to, conf)
+    target.checkFree()
+    val original = new Rescale(session, checkpoint, partitions, dryRun)
+    if (dryRun) original.run()
+    else {
+      original.check()
+      checkPlaces()
+      var report: Option[RescaleReport] = None
+      target.make {
+        val made = new Path(target.work, "checkpoint")
+        copy(made)
+        // A query that ran meanwhile may have deleted files, or begun a batch.
+        query.checkUnchanged()
+        report = Some(new Rescale(session, made.toString, partitions).run())
+        made
+      }
+      report.get
+    }
+  }
+
+  /** Spark notes for these where the files with the schemas of their state are, as whole paths. */
+  private def checkPlaces(): Unit = {
+    val bound = query.operators._2.map(_.name).filter(_.startsWith("transformWithState"))
+    if (bound.nonEmpty)
+      throw RescaleErrors.unsupported(checkpoint, bound.map(name => s"$name (its schemas have whole paths)"))
+  }
+
+  private def copy(made: Path): Unit = {
+    val files = filesBelow(root, "")
+    val context = session.sparkContext
+    val hadoopConf = context.broadcast(new SerializableConfiguration(conf))
+    val (from, into) = (root.toString, made.toString)
+    context.setJobDescription(s"copy $checkpoint")
+    try
+      context
+        .parallelize(files, Math.min(files.size, RescaledCopy.TasksOfCore * context.defaultParallelism))
+        .foreach(RescaledCopy.copy(from, into, _, hadoopConf.value.value))
+    finally {
+      context.setJobDescription(null)
+      hadoopConf.destroy()
+    }
+  }
+
+  private def filesBelow(directory: Path, below: String): Seq[String] =
+    DurableFiles.in(root, conf).list(directory).flatMap { status =>
+      val path = below + status.getPath.getName
+      // Claims and turns are those of commands on the old checkpoint.
+      if (path == "tailrace-rescale") Nil
+      else if (status.isDirectory) filesBelow(status.getPath, s"$path/")
+      else Seq(path)
+    }
+}
+
+private object RescaledCopy {
+  private val TasksOfCore = 4
+
+  private def copy(from: String, into: String, path: String, conf: Configuration): Unit =
+    DurableFiles.copy(new Path(from, path), new Path(into, path), conf, "the copy")
 }

@@ -2,6 +2,10 @@ package io.tailrace.sync
 
 import java.util.Arrays
 
+import org.apache.spark.sql.catalyst.expressions.XXH64
+
+import io.tailrace.state._
+
 /** The keys and the times of a batch's new right rows, to find the left rows of the state that may have one of them. A key
   * is 32 bits of its hash: where two keys have the same, a row is looked up in vain.
   *
@@ -81,5 +85,25 @@ private[sync] object NewKeys {
   private def short(hash: Long): Int = {
     val code = (hash >>> 32).toInt ^ (hash >>> 16).toInt
     if (code == 0) 1 else code
+  }
+}
+
+/** A hash of a row's key. The upper 48 bits count. Two keys may have the same hash. */
+abstract class KeyHash {
+
+  /** @param base see [[io.tailrace.state.RowLayout]] */
+  final def of(base: AnyRef, at: Long): Long =
+    ofBytes(base, RowLayout.keyAt(at), RowLayout.keyLength(base, at))
+
+  /** The hash of a key that isn't in a row. */
+  def ofBytes(base: AnyRef, at: Long, length: Int): Long
+}
+
+object KeyHash {
+
+  /** It is never written to disk, so it may change. */
+  object XX64 extends KeyHash {
+    override def ofBytes(base: AnyRef, at: Long, length: Int): Long =
+      XXH64.hashUnsafeBytes(base, at, length, 0L)
   }
 }

@@ -207,3 +207,10 @@ private[tailrace] final case class HeldBy(
   def latestTime: Option[String] =
     Option.when(latest != SyncTimes.Unknown)(Instant.EPOCH.plus(latest, ChronoUnit.MICROS).toString)
 }
+
+/** The source of a side after a batch.
+  *
+  * @param listed    its partitions; none: it can't list them
+  * @param hasUnread whether it has records that the batch has left for later ones
+  */
+private[sync] final case class SideSource(listed: Option[Seq[ListedPartition]], hasUnread: Boolean)

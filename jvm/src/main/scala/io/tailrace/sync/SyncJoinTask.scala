@@ -68,13 +68,13 @@ private[sync] final class SyncJoinTask(
   private val newKeys = Option.when(settings.exactlyOne)(new NewKeys(settings, hash))
   private val input: SyncInput =
     new SyncInput(context, through, joinedThrough, released, writer, newKeys, () => flush())
-  private val heldLeft = new HeldLeft(store, through, knowledge.left, memory, bufferBytes)
+  private val heldLeft = new BufferedLeft(store, through, knowledge.left, memory, bufferBytes)
   private val early = Option.when(settings.exactlyOne)(
     new EarlyLeft(store, through, heldLeft, released, input.carry(input.left, _, _))
   )
   private val reach =
     if (settings.exactlyOne) Long.MaxValue else SyncRules.joinsThrough(through, settings)
-  private val heldRight = new HeldRight(store, hash, memory, bufferBytes, reach, knowledge.right)
+  private val heldRight = new BufferedRight(store, hash, memory, bufferBytes, reach, knowledge.right)
   private val newRight = new NewRight(input.right)
   private val right = new RightRows(
     settings,

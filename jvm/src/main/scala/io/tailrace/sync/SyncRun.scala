@@ -2,11 +2,13 @@ package io.tailrace.sync
 
 import java.util.UUID
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.Row
-import org.apache.spark.sql.tailrace.{SparkSession, StreamingRun}
+import org.apache.spark.sql.tailrace._
 import org.apache.spark.util.{AccumulatorV2, CollectionAccumulator}
 
 import io.tailrace.checkpoint.BatchFiles
@@ -181,7 +183,7 @@ private[sync] object SyncRun {
     of(SparkSession.active, settings)
 
   private def open(session: SparkSession, settings: SyncSettings, run: StreamingRun): SyncRun = {
-    settings.unlimited.foreach { case (side, source) => HeldBackSources.warn(settings.name, side, source) }
+    settings.unlimited.foreach { case (side, source) => SyncNotices.unlimited(settings.name, side, source) }
     new SyncRun(
       settings,
       new SyncLog(
@@ -208,6 +210,100 @@ private[sync] object SyncRun {
 
   /** The report of the last micro-batch that has ended, and when it ended. */
   private final case class Ended(atMs: Long, report: SyncReport)
+}
+
+/** Chooses the partitions that aren't read while too many rows are held: their rows would be held too. All
+  * times are microseconds.
+  *
+  * {{{
+  *   too many right rows  right 0 12:07   1 12:05   2 12:09   ->   0 and 2 are held back, they wait for 1
+  *   too many left rows   release 12:04, left 0 12:06   1 12:03   ->   0 is held back: its rows would wait
+  * }}}
+  *
+  * The slowest right partition is always read: otherwise no left row would ever be released.
+  */
+private[sync] object HoldBack {
+
+  /** @param latest  how far each partition has been read
+    * @param release left rows before it are released
+    */
+  def left(latest: Map[String, Long], release: Long): Set[String] =
+    names(latest)(_ >= release)
+
+  /** @param leftLow how far the slowest left partition has been read: right rows after this time wait for it;
+    *                none: it is held back itself, and a wait for it would never end
+    */
+  def right(latest: Map[String, Long], leftLow: Option[Long]): Set[String] =
+    if (latest.isEmpty) Set.empty
+    else {
+      val slowest = latest.values.min
+      if (slowest != SyncTimes.Unknown && leftLow.exists(slowest > _)) latest.keySet
+      else names(latest)(_ > slowest)
+    }
+
+  private def names(latest: Map[String, Long])(isHeld: Long => Boolean): Set[String] =
+    latest.collect { case (name, time) if time != SyncTimes.Unknown && isHeld(time) => name }.toSet
+}
+
+/** The values that the tasks of a side begin a batch with.
+  *
+  * @param latest       the greatest time of each known partition
+  * @param lateBefore   rows before this time are late
+  * @param missedBefore rows before this time may have come after their match was decided
+  * @param believed     the last event time that isn't too far ahead of the clock
+  * @param read         takes what the tasks have read
+  */
+private[sync] final case class SideTasks(
+    side: SyncSide,
+    latest: Map[String, Long],
+    syncDelay: Long,
+    lateBefore: Long,
+    missedBefore: Long,
+    believed: Long,
+    onFuture: Policy,
+    read: PartitionAccumulator[TaskRead]
+)
+
+/** The part of a side that one task has read. Of two runs of a task, the one with fewer rows stopped sooner.
+  *
+  * @param rows with and without a time
+  */
+private[sync] final case class TaskRead(rows: Long, partitions: Seq[PartitionRead])
+    extends PartitionValue[TaskRead] {
+  override def max(other: TaskRead): TaskRead = if (other.rows > rows) other else this
+}
+
+/** Sums up what the tasks of a batch have told the driver. A sink may run a batch's tasks several times. */
+private[sync] object SyncReads {
+
+  /** If several tasks have read one partition, the one that has read the most counts. */
+  def of(told: Seq[PartitionAccumulator[TaskRead]]): Seq[PartitionRead] =
+    told
+      .flatMap(_.value)
+      .groupMapReduce(_._1)(_._2)(_ max _)
+      .values
+      .toSeq
+      .flatMap(_.partitions)
+      .groupMapReduce(_.name)(identity)(plus)
+      .values
+      .toSeq
+      .sortBy(_.name)
+
+  /** A partition may be read by several tasks. */
+  private def plus(one: PartitionRead, other: PartitionRead): PartitionRead =
+    PartitionRead(
+      one.name,
+      Math.max(one.latest, other.latest),
+      one.rows + other.rows,
+      one.jumps + other.jumps,
+      one.late + other.late,
+      one.future + other.future,
+      one.formerly
+    )
+
+  /** A state partition tells what it holds when its version is committed: the last one told exists. */
+  def held(told: Seq[CollectionAccumulator[SyncHeld]]): Seq[SyncHeld] =
+    told.flatMap(_.value.asScala).map(held => held.partition -> held).toMap.values.toSeq
 }
 
 /** The progress of one synced join in the query's checkpoint: the file `<batch>.progress` has all partitions

@@ -199,7 +199,7 @@ private[watermark] final class ServerClient(
     if (silent.nonEmpty) {
       logWarning(
         s"TAILRACE_WATERMARK_HOST_IDLE: the watermark server ${server.named} has heard nothing of " +
-          s"${SourceWatermark.named(silent.toSeq.sorted)} for ${settings.idleAfterMs.getOrElse(0L)} ms: " +
+          s"${WatermarkErrors.named(silent.toSeq.sorted)} for ${settings.idleAfterMs.getOrElse(0L)} ms: " +
           s"the watermark '${settings.name}' doesn't wait for them until they are back"
       )
     }

@@ -181,7 +181,7 @@ object QuerySource {
     */
   def of(session: SparkSession, nodes: Seq[EventTimeWatermarkExec]): Seq[QuerySource] = {
     val batch = StreamingBatch.current(session)
-    val own = nodes.flatMap(node => LowWatermark.of(node).map(_ -> node))
+    val own = nodes.flatMap(node => WatermarkOfSource.settings(node).map(_ -> node))
     own.distinctBy(_._1.name).map { case (settings, node) =>
       node.eventTimeStats.value // ends the batch
       val watermark = SourceWatermark.of(session, settings)
@@ -193,7 +193,10 @@ object QuerySource {
 
   /** The low watermark of a node's source. */
   def low(node: EventTimeWatermarkExec, sources: Seq[QuerySource]): Long =
-    LowWatermark.of(node).flatMap(own => sources.find(_.name == own.name)).fold(SparkWatermark.Never)(_.low)
+    WatermarkOfSource
+      .settings(node)
+      .flatMap(own => sources.find(_.name == own.name))
+      .fold(SparkWatermark.Never)(_.low)
 }
 
 /** The hosts of a source, with regard to a time.

@@ -268,17 +268,19 @@ private[watermark] final class SourceWatermark(
   private def warn(advance: Advance): Unit = {
     if (advance.silent.nonEmpty)
       logWarning(
-        s"TAILRACE_WATERMARK_HOST_IDLE: no row of ${named(advance.silent)} for ${settings.idleAfterMs.get} " +
+        s"TAILRACE_WATERMARK_HOST_IDLE: no row of ${WatermarkErrors.named(advance.silent)} for ${settings.idleAfterMs.get} " +
           s"ms: the watermark '${settings.name}' doesn't wait for them until they are back"
       )
     if (advance.outside.nonEmpty)
       logWarning(
-        s"TAILRACE_WATERMARK_HOST_UNROSTERED: there are rows of ${named(advance.outside)}, which the roster " +
+        s"TAILRACE_WATERMARK_HOST_UNROSTERED: there are rows of ${WatermarkErrors.named(advance.outside)}, which the roster " +
           s"of the watermark '${settings.name}' leaves out: it doesn't wait for them, and their rows may be " +
           s"late. Add them to `${if (settings.isStamped) "partitions" else "hosts"}`, or filter their rows out"
       )
     if (advance.back.nonEmpty)
-      logInfo(s"Rows of ${named(advance.back)} again: the watermark '${settings.name}' waits for them")
+      logInfo(
+        s"Rows of ${WatermarkErrors.named(advance.back)} again: the watermark '${settings.name}' waits for them"
+      )
   }
 
   /** The row for the query's progress, after the end of a batch. */
@@ -368,13 +370,6 @@ private[tailrace] object SourceWatermark {
 
   private val AskMs = 1000L
   private val LongestAskMs = 10000L
-
-  /** The most hosts that a warning names. */
-  private val MostNamed = 20
-
-  def named(hosts: Seq[String]): String =
-    hosts.take(MostNamed).mkString(", ") +
-      (if (hosts.size > MostNamed) s" and ${hosts.size - MostNamed} more" else "")
 
   private val HostSchema = new StructType().add("host", StringType).add("progress", TimestampType)
   private[tailrace] val MetricsSchema = new StructType()

@@ -14,7 +14,7 @@ import io.tailrace.state._
   * @param through rows up to this time are released
   * @param known   what is known of them, with what leaves in this batch
   */
-private[sync] final class HeldLeft(
+private[sync] final class BufferedLeft(
     store: TailraceStateStore,
     through: Long,
     known: LeftMemory,
@@ -67,7 +67,7 @@ private[sync] final class HeldLeft(
       live.section.maxTime >= from && live.section.minTime <= to &&
       known.codesIn(live).forall(rights.hasOneOf)
     }.toArray
-    LocalRun.prepare(sought.toSeq)
+    LiveSection.prepare(sought.toSeq)
     sought.zipWithIndex.foreach { case (live, i) =>
       if (known.codesIn(live).nonEmpty || rights.hasOneOf(learn(live, rights)))
         foreachRow(live, from - 1, to) { cursor =>
@@ -110,15 +110,13 @@ private[sync] final class HeldLeft(
     * @param last  of the times
     */
   private def foreachRow(live: LiveSection, after: Long, last: Long)(body: RunCursor => Unit): Unit = {
-    val gone = known.gone.in(live.local.version.get)
-    val cursor = live.cursor()
-    try {
-      cursor.firstAfter(after)
-      while (cursor.isValid && cursor.time <= last) {
-        if (!gone.contains(cursor.seq)) body(cursor)
-        cursor.next()
+    val rows = new LivingRows.InStore(after, () => known.gone.in(live.local.version.get)).cursor(live)
+    try
+      while (rows.isValid && rows.row.time <= last) {
+        body(rows.row)
+        rows.next()
       }
-    } finally cursor.close()
+    finally rows.close()
   }
 
   private def stays(live: LiveSection): Boolean =

@@ -29,7 +29,7 @@ private[tailrace] final case class KeptRounds(columns: StructType, files: Seq[Se
 private[tailrace] object KeptRounds {
 
   /** @param directory of a recursion
-    * @return without columns if nothing goes round: they are in the files with rows alone
+    * @return without columns if nothing is fed back: they are only in files with rows
     * @throws io.tailrace.common.TailraceStateException TAILRACE_RECURSION_FEEDBACK_INCOMPLETE
     */
   def of(directory: Path, batch: Long, conf: Configuration): KeptRounds = {

@@ -131,7 +131,7 @@ private object RecursionCall {
 }
 
 /** Finds operators of op that keep rows and give them out when the watermark has passed them. Such a row
-  * comes round late, and an operator with state drops it. The watermark can't be held for rows that wait,
+  * is fed back late, and an operator with state drops it. The watermark can't be held for rows that wait,
   * because they often wait for the watermark itself.
   *
   * A pair of an inner join is emitted when the later of its rows arrives. So it is on time if it has the later

@@ -37,7 +37,7 @@ private[recursion] final class RecursionResolution(
   private val hasPath = keys.nonEmpty
 
   def fixpoint(): LogicalPlan = {
-    // All rows of a generation are equally deep, so no column has to go round for it.
+    // All rows of a generation are equally deep, so no column is needed for it.
     val round = new Round(hasDepth = false)
     val (body, columns) = round.body()
     val depth = depthColumn.map(name => AttributeReference(name, IntegerType, nullable = false)())
@@ -64,7 +64,7 @@ private[recursion] final class RecursionResolution(
     shown(tap.output, columns.depth.filter(_ => depthColumn.nonEmpty).map(tap.output), columns, tap)
   }
 
-  /** The source of the rows that come round. It holds the watermark if they have an event time. */
+  /** The source of the rows that are fed back. It holds back the watermark if they have an event time. */
   private def fedBack(schema: StructType, times: Seq[Int]): LogicalPlan = {
     val output = toAttributes(schema)
     val relation = StreamInputs.relation(new FeedbackTable(settings, schema), output)
@@ -92,7 +92,7 @@ private[recursion] final class RecursionResolution(
     Project(all, plan)
   }
 
-  /** The columns that go round, and their values at the start and at each hop. */
+  /** The columns that are fed back, and their values at the start and at each hop. */
   private final class Round(hasDepth: Boolean) {
 
     /** The input as it first goes into op. */
@@ -177,7 +177,7 @@ private[recursion] object RecursionResolution {
   */
 private[recursion] final class Lineage(rules: OpRules, hidden: Seq[AttributeReference]) {
 
-  /** The plan with the columns, and what they are there; or the operator that doesn't let them pass. */
+  /** The plan with the columns, and the columns in it; or the operator that doesn't pass them on. */
   type Carried = Either[String, (LogicalPlan, Seq[Attribute])]
 
   def carry(plan: LogicalPlan): Carried = plan match {

@@ -41,7 +41,7 @@ private[tailrace] final class RunState[T](close: T => Unit = (_: T) => ()) {
       dropEnded()
       byRun.computeIfAbsent(key, _ => new Kept[T](session))
     }
-    // Behind the map: what is opened may ask for state of its own, which drops what has ended from all maps.
+    // After the map: `open` may request state of its own, which drops ended runs from all maps.
     kept.state(open)
   }
 

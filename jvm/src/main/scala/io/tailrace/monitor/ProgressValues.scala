@@ -78,7 +78,7 @@ private[monitor] object ProgressValues {
     )
 
   private def ofStreams(streams: Seq[StreamWatermark]): Seq[MetricValue] =
-    // Two columns of one name are told apart by the one that holds the query's watermark.
+    // Two columns of one name are distinguished by the one that holds back the query's watermark.
     streams.groupMapReduce(_.column)(_.ms)(Math.min).toSeq.flatMap { case (column, ms) =>
       values(StreamPart, Seq("column" -> column), Seq("watermark" -> ms / 1e3))
     }

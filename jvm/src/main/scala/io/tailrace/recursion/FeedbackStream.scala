@@ -20,7 +20,7 @@ import io.tailrace.checkpoint.DurableFiles
 import io.tailrace.common.{Errors, ModeErrors}
 import io.tailrace.driver.RunState
 
-/** The rows that go round, as a source of their own query. */
+/** The rows that are fed back, as a source of their own query. */
 final class FeedbackTable(settings: RecursionSettings, columns: StructType) extends Table with SupportsRead {
   override def name(): String = HopReport.name(settings)
   override def schema(): StructType = columns
@@ -71,10 +71,10 @@ private[recursion] final class FeedbackStream(
     with SupportsTriggerAvailableNow {
   private val rounds = new RoundsWatch(settings)
 
-  // What the last committed batch has fed back. Spark asks at each poll while nothing arrives.
+  // The rows that the last committed batch has fed back. Spark asks at each poll while nothing arrives.
   @volatile private var known = Option.empty[(Long, Option[FeedbackOffset])]
 
-  /** Nothing is fixed here: `availableNow` ends when no row goes round any more. */
+  /** Nothing is fixed here: `availableNow` ends when no row is fed back any longer. */
   override def prepareForTriggerAvailableNow(): Unit = ()
 
   /** Spark asks when it has chosen how to trigger batches, before the first one. */
@@ -92,7 +92,7 @@ private[recursion] final class FeedbackStream(
 
   private def fedBackBy(batch: Long): Option[FeedbackOffset] = {
     val fedBack = log.fedBack(batch)
-    // The oldest batch that Spark's logs keep may run again, and reads what the one before it has fed back.
+    // The oldest batch that Spark's logs keep may run again, and reads the rows that the previous one has fed back.
     log.deleteBefore(batch - Math.max(1, retained))
     if (fedBack.files.isEmpty) rounds.rest() else rounds.again()
     Option.when(fedBack.files.nonEmpty)(FeedbackOffset(batch, fedBack.attempt))
@@ -218,7 +218,7 @@ private[tailrace] final case class KeptRounds(columns: StructType, files: Seq[Se
 private[tailrace] object KeptRounds {
 
   /** @param directory of a recursion
-    * @return without columns if nothing goes round: they are in the files with rows alone
+    * @return without columns if nothing is fed back: they are only in files with rows
     * @throws io.tailrace.common.TailraceStateException TAILRACE_RECURSION_FEEDBACK_INCOMPLETE
     */
   def of(directory: Path, batch: Long, conf: Configuration): KeptRounds = {

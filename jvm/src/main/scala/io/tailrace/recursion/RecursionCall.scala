@@ -135,7 +135,7 @@ private object RecursionCall {
 }
 
 /** Finds operators of op that keep rows and give them out when the watermark has passed them. Such a row
-  * comes round late, and an operator with state drops it. The watermark can't be held for rows that wait,
+  * is fed back late, and an operator with state drops it. The watermark can't be held for rows that wait,
   * because they often wait for the watermark itself.
   *
   * A pair of an inner join is emitted when the later of its rows arrives. So it is on time if it has the later
@@ -291,7 +291,7 @@ private[recursion] final class RecursionResolution(
   private val hasPath = keys.nonEmpty
 
   def fixpoint(): LogicalPlan = {
-    // All rows of a generation are equally deep, so no column has to go round for it.
+    // All rows of a generation are equally deep, so no column is needed for it.
     val round = new Round(hasDepth = false)
     val (body, columns) = round.body()
     val depth = depthColumn.map(name => AttributeReference(name, IntegerType, nullable = false)())
@@ -318,7 +318,7 @@ private[recursion] final class RecursionResolution(
     shown(tap.output, columns.depth.filter(_ => depthColumn.nonEmpty).map(tap.output), columns, tap)
   }
 
-  /** The source of the rows that come round. It holds the watermark if they have an event time. */
+  /** The source of the rows that are fed back. It holds back the watermark if they have an event time. */
   private def fedBack(schema: StructType, times: Seq[Int]): LogicalPlan = {
     val output = toAttributes(schema)
     val relation = StreamInputs.relation(new FeedbackTable(settings, schema), output)
@@ -346,7 +346,7 @@ private[recursion] final class RecursionResolution(
     Project(all, plan)
   }
 
-  /** The columns that go round, and their values at the start and at each hop. */
+  /** The columns that are fed back, and their values at the start and at each hop. */
   private final class Round(hasDepth: Boolean) {
 
     /** The input as it first goes into op. */
@@ -425,7 +425,7 @@ private[recursion] object RecursionResolution {
   */
 private[recursion] final class Lineage(rules: OpRules, hidden: Seq[AttributeReference]) {
 
-  /** The plan with the columns, and what they are there; or the operator that doesn't let them pass. */
+  /** The plan with the columns, and the columns in it; or the operator that doesn't pass them on. */
   type Carried = Either[String, (LogicalPlan, Seq[Attribute])]
 
   def carry(plan: LogicalPlan): Carried = plan match {

@@ -8,7 +8,7 @@ import org.apache.spark.sql.types.{IntegerType, StructType}
 
 import io.tailrace.common.{OwnNames, UnsafeRows}
 
-/** The places of the columns that the recursion itself reads in a row that goes round.
+/** The places of the columns that the recursion itself reads in a row that is fed back.
   *
   * @param all   the user's columns, then the recursion's own
   * @param keys  ordinals of the columns that identify a row, for errors

@@ -4,7 +4,7 @@ import scala.collection.mutable
 
 import io.tailrace.state._
 
-/** The memory that a version of the state has: where its right rows are, and what is known of its left rows. All of it
+/** The memory that a version of the state has: the places of its right rows, and facts about its left rows. All of it
   * can be made again from the state.
   */
 private[sync] final class SyncMemory(val right: RightMemory, val left: LeftMemory) {
@@ -45,7 +45,7 @@ private[sync] final class RightMemory(kept: KeptMemory) {
     new HeldSection(live, number, Option.when(unindexed(number))(gone.of(live.local.version.get)))
   }
 
-  /** Gives a section a number, and says whether its rows may come into the index. */
+  /** Gives a section a number, and decides whether its rows may be added to the index. */
   def add(live: LiveSection, isIndexed: Boolean): HeldSection = {
     val number = index.newSection()
     numbers(RightMemory.key(live)) = number
@@ -71,7 +71,7 @@ private[sync] final class RightMemory(kept: KeptMemory) {
     numbers -= RightMemory.key(held.live)
   }
 
-  /** Forgets what has left sections that are gone themselves. @param all that are left */
+  /** Removes the tombstones of dropped sections. @param all the remaining ones */
   def settle(all: Seq[HeldSection]): Unit = gone.settle(all.filterNot(_.isIndexed).map(_.version).toSet)
 
   /** Makes it from all right rows of a version. The sections that are joined first come into the index first. */
@@ -130,7 +130,7 @@ private[sync] final class LeftMemory(kept: KeptMemory) {
     count += found.length
   }
 
-  /** Forgets sections that are gone. @param left those that aren't */
+  /** Removes dropped sections. @param left the remaining ones */
   def settle(left: Seq[LiveSection]): Unit = {
     gone.settle(left.map(_.local.version.get).toSet)
     val keys = left.map(RightMemory.key).toSet
@@ -168,7 +168,7 @@ private[sync] final class GoneOfRuns(kept: KeptMemory) {
   def readKnown(marks: Seq[LiveSection]): Unit = if (byVersion.nonEmpty)
     marks.foreach(_.foreachRow(row => byVersion.get(row.time).foreach(_.add(row.seq))))
 
-  /** Forgets what has left sections that are gone themselves. @param versions that have some that aren't */
+  /** Removes the tombstones of dropped sections. @param versions with remaining sections */
   def settle(versions: Set[Long]): Unit = {
     byVersion.filterInPlace((version, _) => versions(version))
     // This memory is required: if Spark can't grant it, less is accounted for than is used.

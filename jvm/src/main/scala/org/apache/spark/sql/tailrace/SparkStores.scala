@@ -177,7 +177,7 @@ private[tailrace] trait RowOperations extends StateStore {
   override def valuesIterator(key: UnsafeRow, family: String): Iterator[UnsafeRow] = refuse("valuesIterator")
   override def prefixScan(key: UnsafeRow, family: String): StateStoreIterator[UnsafeRowPair] =
     refuse("prefixScan")
-  // Not all minor versions of Spark have these two, so they don't say that they override.
+  // Not all minor versions of Spark have these two, so they lack the `override` modifier.
   def prefixScanWithMultiValues(key: UnsafeRow, family: String): StateStoreIterator[UnsafeRowPair] =
     refuse("prefixScanWithMultiValues")
   def iteratorWithMultiValues(family: String): StateStoreIterator[UnsafeRowPair] =

@@ -130,7 +130,7 @@ object SharedExchanges extends ColumnarRule {
   }
 }
 
-/** Stands above an exchange that Spark may replace by an equal one. If Spark does, the node becomes a
+/** A node above an exchange that Spark may replace by an equal one. If Spark does, the node becomes a
   * [[ReusedWatermarkExec]].
   *
   * Spark computes the watermarks of a batch over the plan of the batch before, and a reused exchange is a

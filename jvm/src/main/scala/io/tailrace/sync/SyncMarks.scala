@@ -2,10 +2,10 @@ package io.tailrace.sync
 
 import io.tailrace.state._
 
-/** The marks of a side's rows that leave in one batch: a mark in joined-left or joined-right has the row's sequence
+/** The tombstones of a side's rows that leave in one batch: one in joined-left or joined-right has the row's sequence
   * number, and as its time the version whose run the row is in.
   *
-  * @param kind of the marks
+  * @param kind of the tombstones
   */
 private[sync] final class SyncMarks(
     kind: StoreKind,
@@ -13,39 +13,25 @@ private[sync] final class SyncMarks(
     memory: RowMemory,
     bufferBytes: Long
 ) extends AutoCloseable {
-  import SyncMarks.Nothing
-
-  private val gathered = new FlushingRows(memory, bufferBytes, () => write(): Unit, () => makeRoom())
-  private val marks: RowBuffer = gathered.rows
+  private val rows = kind.marks.get
+  private val tombstones = new TombstoneBuffer(store, Seq(kind), memory, bufferBytes, bucketWidth = 1)
 
   /** Takes the memory for the first ones now. */
   def prepare(): SyncMarks = {
-    marks.prepare(): Unit
+    tombstones.prepare(): Unit
     this
   }
 
-  def add(version: Long, seq: Long): Unit =
-    gathered.append(Nothing, 0, version, seq, Nothing, 0L, 0)
+  def add(version: Long, seq: Long): Unit = tombstones.add(rows, version, seq)
 
-  /** Keeps the marks that are in a run, which the caller drops: they may be of other runs' rows. */
+  /** Keeps the tombstones that are in a run, which the caller drops: they may be of other runs' rows. */
   def carry(run: LocalRun): Unit =
     store.sectionsOf(kind).filter(_.local eq run).foreach(_.foreachRow(row => add(row.time, row.seq)))
 
-  private def write(): Unit = {
-    store.addSorted(Seq(SortedRows.all(kind, marks, 1))): Unit
-    marks.clear()
-  }
-
-  private def makeRoom(): Boolean = !marks.isEmpty && {
-    write()
-    true
-  }
-
   /** Those of some versions, sorted, to be written with the batch's run. */
-  def of(versions: Set[Long]): SortedRows =
-    SortedRows.some(kind, marks, 1, row => versions(marks.time(row)))
+  def of(versions: Set[Long]): SortedRows = tombstones.chosen(rows)(versions)
 
-  /** Drops sections of marks. @param versions with rows that still count */
+  /** Drops sections of tombstones. @param versions with rows that still count */
   def settle(versions: Set[Long]): Unit = store.settle(
     kind,
     live =>
@@ -53,9 +39,5 @@ private[sync] final class SyncMarks(
       else live.section.rows
   )
 
-  override def close(): Unit = marks.close()
-}
-
-private object SyncMarks {
-  private val Nothing = new Array[Byte](0)
+  override def close(): Unit = tombstones.close()
 }

@@ -56,18 +56,16 @@ private[sync] final class LeftMemory(kept: KeptMemory) {
 
 /** Rows that have left their sections, which still have them: by the version whose runs these are in. */
 private[sync] final class GoneOfRuns(kept: KeptMemory) {
-  private val byVersion = mutable.HashMap.empty[Long, GoneRows]
-  private val share = new KeptMemory.Share(kept)
-  private val none = new GoneRows
+  private val byVersion = new KeptGone[Long](kept)
 
-  /** To be asked, and added to. */
-  def of(version: Long): GoneRows = byVersion.getOrElseUpdate(version, new GoneRows)
+  /** To be read, and added to. */
+  def of(version: Long): GoneRows = byVersion.of(version)
 
-  /** To be asked. */
-  def in(version: Long): GoneRows = byVersion.getOrElse(version, none)
+  /** To be read. */
+  def in(version: Long): GoneRows = byVersion.in(version)
 
   /** Bytes of the heap. */
-  def bytes: Long = byVersion.values.map(_.bytes).sum
+  def bytes: Long = byVersion.bytes
 
   /** Reads the marks of all rows of a store. */
   def read(store: TailraceStateStore, rows: StoreKind, marks: StoreKind): Unit = {
@@ -79,13 +77,12 @@ private[sync] final class GoneOfRuns(kept: KeptMemory) {
   }
 
   /** Reads the marks of versions that have been asked for. */
-  def readKnown(marks: Seq[LiveSection]): Unit = if (byVersion.nonEmpty)
+  def readKnown(marks: Seq[LiveSection]): Unit = if (!byVersion.isEmpty)
     marks.foreach(_.foreachRow(row => byVersion.get(row.time).foreach(_.add(row.seq))))
 
   /** Forgets what has left sections that are gone themselves. @param versions that have some that aren't */
   def settle(versions: Set[Long]): Unit = {
-    byVersion.filterInPlace((version, _) => versions(version))
-    // It can't be done without: where Spark has no more for it, it counts less than there is.
-    share.resize(bytes): Unit
+    byVersion.retain(versions)
+    byVersion.settle()
   }
 }

@@ -90,7 +90,7 @@ final class ImportRulesSuite extends AnyFunSuite {
     "checkpoint" -> Set("common"),
     "state" -> Set("common", "checkpoint"),
     "driver" -> Set("common", "checkpoint"),
-    "plan" -> Set("common", "state")
+    "plan" -> Set("common")
   )
   private val ofCapabilities = shared.keySet
 
@@ -207,20 +207,15 @@ final class ImportRulesSuite extends AnyFunSuite {
       "label/JoinWindow",
       "label/MatchPolicy",
       "windows/LandingLog",
-      "windows/WindowReport",
       "windows/Windows",
       "checkpoint/CheckedFile",
       "watermark/Completeness",
       "watermark/HostTable",
       "driver/Silence",
       "driver/WaitFacts",
-      "watermark/SourceProgress",
-      "watermark/WatermarkStamp",
       "recursion/FeedbackFile",
-      "recursion/HopCounts",
       "recursion/RecursionOptions",
       "recursion/RowJudge",
-      "replay/MarkFile",
       "replay/MarkTable",
       "replay/RecordMetadata",
       "sync/RightIndex",

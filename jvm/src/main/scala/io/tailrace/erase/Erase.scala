@@ -5,8 +5,8 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.tailrace.{SparkCheckpoints, SparkSession}
-import org.json4s.{Formats, NoTypeHints}
 import org.json4s.jackson.Serialization
+import org.json4s.{Formats, NoTypeHints}
 
 import io.tailrace.checkpoint.{BatchFiles, DurableFiles}
 import io.tailrace.common.{Errors, OnFailure, TailraceConf}
@@ -34,7 +34,7 @@ final case class EraseOptions(
 /** Erases rows of a checkpoint's joins, from the state and from each version of it. The query must not run.
   *
   * {{{
-  *   1  a Spark job        writes each partition anew without the rows, into files that nothing names yet
+  *   1  a Spark job        rewrites each partition without the rows, into files that nothing refers to yet
   *   2  manifests          of the new files, of the same version
   *   3  offsets/<next>     an empty batch: a query that runs elsewhere can no longer continue
   *   4  tailrace-join.json names the new files, by one write for each join
@@ -319,6 +319,6 @@ final case class EraseReport(
   *
   * @param name    the operator's, in the query's progress
   * @param side    "left", "right", or "matches": right rows that eager matching has found for buffered left rows
-  * @param applies whether all columns of the condition are there; then `erased` says how many rows fulfilled it
+  * @param applies whether all columns of the condition are there; then `erased` is the number of rows that fulfil it
   */
 final case class ErasedSide(operator: Long, name: String, side: String, applies: Boolean, erased: Long)

@@ -2,7 +2,6 @@ package io.tailrace.examples
 
 import java.util.Locale
 
-import org.apache.spark.sql.{Column, Dataset}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
@@ -10,6 +9,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, Filter, 
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types._
+import org.apache.spark.sql.{Column, Dataset}
 import org.apache.spark.unsafe.Platform
 
 import io.tailrace.common.{EventTimes, OrderedBytes, OwnNames}
@@ -371,7 +371,7 @@ private[examples] object LabelRule {
   * be as deep as the number of columns.
   *
   * @param children the columns
-  * @param names    of the columns. Those that are equal but for their case are told apart by their order
+  * @param names    of the columns. Those that differ only in case are distinguished by their order
   */
 case class ImpressionHash(children: Seq[Expression], names: Seq[String])
     extends Expression

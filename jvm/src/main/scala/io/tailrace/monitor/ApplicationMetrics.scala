@@ -2,25 +2,26 @@ package io.tailrace.monitor
 
 import java.nio.charset.StandardCharsets.UTF_8
 import java.time.{Instant, LocalDate}
-import java.util.{LinkedHashMap, UUID}
 import java.util.concurrent.{ScheduledThreadPoolExecutor, TimeUnit}
+import java.util.{LinkedHashMap, UUID}
 
 import scala.collection.immutable.Queue
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
-import com.codahale.metrics.{Gauge, MetricRegistry}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.scheduler.{SparkListener, SparkListenerApplicationEnd}
-import org.apache.spark.sql.streaming.{StreamingQueryListener, StreamingQueryProgress}
 import org.apache.spark.sql.streaming.StreamingQueryListener._
+import org.apache.spark.sql.streaming.{StreamingQueryListener, StreamingQueryProgress}
 import org.apache.spark.sql.tailrace.{SparkMonitoring, StreamWatermarks}
 
 import io.tailrace.checkpoint.DurableFiles
 import io.tailrace.common.{TailraceConf, TailraceStateException}
+
+import com.codahale.metrics.{Gauge, MetricRegistry}
 
 /** The series of all queries of an application, whatever sessions they run in.
   *
@@ -63,7 +64,7 @@ private[monitor] final class ApplicationMetrics(context: SparkContext) extends L
   def started(id: String, name: Option[String]): Unit = synchronized {
     ended.remove(id)
     val labels = Seq("query" -> name.getOrElse(id), "query_id" -> id)
-    // Another name of the same checkpoint begins anew.
+    // Another name of the same checkpoint starts new series.
     val series = Option(queries.get(id)).filter(_.labels == labels)
     queries.put(id, series.map { known => known.started(); known }.getOrElse(new QuerySeries(labels)))
     registryNames.put(id, nameInRegistry(id, name.getOrElse(id)))

@@ -223,7 +223,7 @@ private object SyncResolution {
   *   left child ──┐ shuffled by key                     ┌─> emitted rows
   *                ├──> SyncJoinTask ── TailraceStateStore┤
   *   right child ─┘ shuffled by key                     └─> commit: next version of the partition's state
-  *                        └ SyncRun.times: what the batch is judged by
+  *                        └ SyncRun.times: the times that the batch is judged by
   * }}}
   *
   * An example, sync_delay 5 seconds:
@@ -251,7 +251,7 @@ final case class StoredSyncJoin(columns: JoinColumns, settings: SyncSettings) ex
     "window" -> s"${settings.window} microseconds"
   )
 
-  /** Without them the join would wait for partitions that nobody names any more. */
+  /** Without them the join would wait for partitions that are no longer named. */
   override def settingsAddedLater: Map[String, LaterSetting] = Map(
     "left_partition" -> LaterSetting.known(settings.leftPartition.mkString(", ")),
     "right_partition" -> LaterSetting.known(settings.rightPartition.mkString(", "))
@@ -263,7 +263,7 @@ final case class StoredSyncJoin(columns: JoinColumns, settings: SyncSettings) ex
 
 object StoredSyncJoin {
 
-  /** Tells its checkpoints from those of a label join. It never changes. */
+  /** Distinguishes its checkpoints from those of a label join. It never changes. */
   private val How = "sync"
 }
 
@@ -287,7 +287,7 @@ private[sync] final class SyncJoinDriver(settings: SyncSettings, exec: StoredJoi
   override def needsAnother(watermarkMs: Long): Boolean = {
     val another =
       takesOut(run.next) || run.needsBatch(DriverClock.ms) || isFollowed && closesMore(watermarkMs)
-    // Spark asks when it knows what the next batch would read.
+    // Spark asks when it knows the input of the next batch.
     if (!another && StreamingRun.current(session).endsByItself && !StreamInputs.all(session).hasNew)
       tellWhatIsHeld()
     another
@@ -315,7 +315,7 @@ private[sync] final class SyncJoinDriver(settings: SyncSettings, exec: StoredJoi
   }
 
   /** Left rows that are emitted later are at the release time or after it. Spark asks for the batch before this
-    * one too, after a restart: what is true of that is true of this one. Without a watermark below there is
+    * one too, after a restart: the same holds for both. Without a watermark below there is
     * none here either, and the user may set one after the join.
     */
   override def outputWatermark(inputWatermarkMs: Long): Option[Long] =
@@ -329,7 +329,7 @@ private[sync] final class SyncJoinDriver(settings: SyncSettings, exec: StoredJoi
     watermarkBehind(watermarkMs, times) >
     exec.eventTimeWatermarkForEviction.fold(0L)(watermarkBehind(_, run.timesBefore(batch.batchId)))
 
-  /** True if an operator reads what is emitted that has a watermark to follow. */
+  /** True if an operator downstream follows a watermark. */
   private def isFollowed: Boolean = {
     val plan = StreamingBatch.running(session).plan
     StreamingPlan.nodes(plan).exists {
@@ -388,7 +388,7 @@ private[sync] final class SyncJoinTasks(
 
 private[sync] object SyncJoinTasks {
 
-  /** The rows that a store holds. Its oldest row may be newer than this says: only the files would tell. */
+  /** The rows that a store holds. Its oldest row may be newer than this value: only the files have it. */
   def heldIn(store: TailraceStateStore): SyncHeld = {
     def rows(kind: StoreKind): Long = store.sectionsOf(kind).map(_.section.liveRows).sum
     def oldest(kind: StoreKind): Option[Long] =

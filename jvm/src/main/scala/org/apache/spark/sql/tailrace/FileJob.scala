@@ -11,15 +11,15 @@ import org.apache.hadoop.mapreduce.lib.output.FileOutputFormat
 import org.apache.spark.TaskContext
 import org.apache.spark.internal.io.{FileCommitProtocol, SparkHadoopWriterUtils}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.BindReferences.bindReferences
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.RebalancePartitions
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.fromAttributes
 import org.apache.spark.sql.catalyst.util.{CaseInsensitiveMap, DateTimeUtils}
-import org.apache.spark.sql.execution.{LogicalRDD, ProjectExec, SortExec, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, ShuffleQueryStageExec}
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
+import org.apache.spark.sql.execution.{LogicalRDD, ProjectExec, SortExec, SparkPlan}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.util.SerializableConfiguration
 
@@ -77,7 +77,7 @@ final class FileJob(
     DataSourceUtils.checkFieldNames(format, schema)
     val conf = session.sessionState.conf
     val settings = CaseInsensitiveMap(options)
-    // Sets what the format needs in the job.
+    // Sets the job's properties for the format.
     val factory = format.prepareWrite(session, job, settings, schema)
     val uuid = UUID.randomUUID.toString
     job.getConfiguration.set("spark.sql.sources.writeJobUUID", uuid)
@@ -224,7 +224,7 @@ final class GatheredRows(session: SparkSession) {
     *
     * @param output the plan's columns as the query names them
     * @param bytes  of the shuffle in a task, about
-    * @return what the job gives, and the bytes of the whole shuffle
+    * @return the result of the job, and the bytes of the whole shuffle
     */
   def run[T](plan: SparkPlan, output: Seq[Attribute], by: Seq[Attribute], bytes: Long)(
       job: SparkPlan => T

@@ -2,16 +2,16 @@ package org.apache.spark.sql.tailrace
 
 import java.io.File
 import java.util.UUID
-import java.util.concurrent.{Executor, ExecutorService, PriorityBlockingQueue, ThreadPoolExecutor, TimeUnit}
 import java.util.concurrent.atomic.AtomicReference
+import java.util.concurrent.{Executor, ExecutorService, PriorityBlockingQueue, ThreadPoolExecutor, TimeUnit}
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.internal.config.MEMORY_STORAGE_FRACTION
 import org.apache.spark.memory.{MemoryManager, MemoryMode, TaskMemoryManager, UnifiedMemoryManager}
 import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.storage.TempLocalBlockId
 import org.apache.spark.util.{ThreadUtils, Utils}
+import org.apache.spark.{SparkEnv, TaskContext}
 
 /** Spark's internals that the state engine uses. */
 object SparkState {
@@ -44,7 +44,7 @@ object SparkState {
     pool
   }
 
-  /** Works on items side by side. When it returns or throws, no thread works any more.
+  /** Works on items side by side. When it returns or throws, no thread is running.
     *
     * {{{
     *   items 0 1 2 3, two threads:   0 ─── 2 fails       3 isn't begun; 1 ends; then 2's error is thrown
@@ -81,7 +81,7 @@ object SparkState {
     task != null && (task.attemptNumber() > 0 || task.stageAttemptNumber() > 0)
   }
 
-  /** Throws if the task has been told to end. */
+  /** Throws if the task has been cancelled. */
   def endIfCancelled(context: TaskContext): Unit = context.killTaskIfInterrupted()
 
   def taskMemoryManager(context: TaskContext): TaskMemoryManager = context.taskMemoryManager()

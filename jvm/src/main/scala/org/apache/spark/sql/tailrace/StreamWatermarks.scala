@@ -7,7 +7,6 @@ import java.util.concurrent.locks.ReentrantLock
 import scala.collection.mutable
 
 import org.apache.spark.SparkContext
-import org.apache.spark.sql.{DataFrame, Dataset, Row}
 import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
@@ -16,6 +15,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeSta
 import org.apache.spark.sql.execution.streaming.runtime._
 import org.apache.spark.sql.execution.streaming.sources.ForeachBatchSink
 import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery, StreamingQueryManager}
+import org.apache.spark.sql.{DataFrame, Dataset, Row}
 import org.apache.spark.util.Clock
 
 /** The watermark of one stream of a query: its newest event time, less its delay.
@@ -136,7 +136,7 @@ final class BetweenBatches private (query: MicroBatchExecution) {
     val before = tracker.currentWatermark
     inBatch(batch)(tracker.updateWatermark(batch.executedPlan))
     // Spark has computed the watermarks of the next batch's operators from the one before, and refuses another one for
-    // that batch. Those of earlier batches are computed anew when they are needed, as after a restart.
+    // that batch. Those of earlier batches are recomputed when they are needed, as after a restart.
     if (tracker.currentWatermark != before) batch.watermarkPropagator.purge(batch.currentBatchId + 1)
   }
 

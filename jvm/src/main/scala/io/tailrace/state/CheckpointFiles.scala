@@ -6,7 +6,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.sql.tailrace.SparkState
 
-import io.tailrace.checkpoint.DurableFiles
+import io.tailrace.checkpoint.{DurableFiles, TailraceFileManager}
 import io.tailrace.common.Errors
 
 /** The files of one partition's state in the query's checkpoint ([[StateFileNames]]). A version is one file:
@@ -144,7 +144,7 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
       def isOld(version: Long) = version < oldestRetained
       // Old manifests' files too: rows that are alive may be in them.
       val old = known.filter(StateFileNames.runVersion(_).exists(isOld)).toSeq
-      val temporary = known.filter(DurableFiles.temporaryOf(_).exists(isOld)).toSeq
+      val temporary = known.filter(TailraceFileManager.temporaryOf(_).exists(isOld)).toSeq
       val named =
         if (old.isEmpty) Set.empty[String]
         else {

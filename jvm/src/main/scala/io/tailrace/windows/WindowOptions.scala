@@ -1,14 +1,7 @@
 package io.tailrace.windows
 
-import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute}
-import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Project}
-import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
-import org.apache.spark.sql.types.TimestampType
-
-import io.tailrace.common.{Arguments, OwnNames}
-import io.tailrace.plan.Columns
-import io.tailrace.watermark.{Completeness, HostProgress, ProgressSettings, ServerOptions, ServerSettings}
+import io.tailrace.common.Arguments
+import io.tailrace.watermark.{Completeness, ProgressSettings, ServerOptions, ServerSettings}
 
 /** The arguments of [[io.tailrace.api.Tailrace.writeWindows]] besides the folder and the time. Names and
   * defaults are those of Python.
@@ -116,54 +109,3 @@ final case class SinkServer(
     ofSources: Boolean,
     isGiven: Boolean
 )
-
-/** Checks that the windows of a DataFrame can be landed, and plans their landing.
-  *
-  * @param sameName the session's rule for names
-  */
-private[tailrace] final class WindowsResolution(child: LogicalPlan, sameName: (String, String) => Boolean) {
-  import WindowsResolution._
-
-  private val columns = new Columns(WindowOptions.arguments, child.output, sameName)
-
-  /** The DataFrame whose writer lands them: one of the format [[WindowSink.Format]]. */
-  def landed(session: SparkSession, path: String, eventTime: String, options: WindowOptions): DataFrame = {
-    if (!child.isStreaming) throw WindowErrors.batch()
-    val landing = sources
-    // Times without a zone have no watermark.
-    columns.checkDistinct("frame")
-    val time = checkWatermark(columns.find("event_time", eventTime, TimestampType))
-    val cure = s"${Columns.rename(options.into)} The column of windows takes another name with `into`."
-    columns.checkAdded(options.into, cure)
-    if (path.trim.isEmpty) throw WindowOptions.arguments.invalid("path", "", "a folder")
-    val folder = LandingPaths.qualified(path, session.sessionState.newHadoopConf())
-    val settings = options.settings(folder.toString, landing)
-    val start = Alias(WindowStart(time, settings.windows), Start)()
-    val plan = LandWindows(settings, start.toAttribute, Project(child.output :+ start, child))
-    SparkPlans.toFrame(session, plan)
-  }
-
-  /** Windows of an event time close by the watermark on that column. The watermark on another column says
-    * nothing about them.
-    */
-  private def checkWatermark(time: Attribute): Attribute = {
-    def hasWatermark(a: Attribute) = a.metadata.contains(EventTimeWatermark.delayKey)
-    if (!hasWatermark(time))
-      throw WindowErrors.watermarkMissing(time.name, child.output.find(hasWatermark).map(_.name))
-    time
-  }
-
-  /** A DataFrame that is used twice is one source. */
-  private def sources: Seq[ProgressSettings] = {
-    val watermarks = child.collect { case w: EventTimeWatermark => w.nodeId }.toSet
-    val accurate = child.collect { case p: HostProgress => p.nodeId -> p.settings }
-    if (watermarks.isEmpty || watermarks != accurate.map(_._1).toSet) throw WindowErrors.source()
-    accurate.map(_._2).distinctBy(_.name)
-  }
-}
-
-private object WindowsResolution {
-
-  /** The number of a row's window, by which Spark sorts rows into files. No file has this column. */
-  private val Start = OwnNames.of("window")
-}

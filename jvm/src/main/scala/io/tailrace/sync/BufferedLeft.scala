@@ -14,7 +14,7 @@ import io.tailrace.state._
   * @param through rows up to this time are released
   * @param known   what is known of them, with what leaves in this batch
   */
-private[sync] final class HeldLeft(
+private[sync] final class BufferedLeft(
     store: TailraceStateStore,
     through: Long,
     known: LeftMemory,

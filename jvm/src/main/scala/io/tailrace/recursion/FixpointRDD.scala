@@ -4,13 +4,175 @@ import scala.collection.mutable
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.tailrace.SparkSession
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.execution.ExternalAppendOnlyUnsafeRowArray
+import org.apache.spark.sql.tailrace.{SparkSession, SparkState}
 import org.apache.spark.storage.StorageLevel
-import org.apache.spark.{NarrowDependency, Partition, ShuffleDependency, SparkContext, TaskContext}
+import org.apache.spark.{
+  NarrowDependency,
+  OneToOneDependency,
+  Partition,
+  ShuffleDependency,
+  SparkContext,
+  TaskContext
+}
 
-import io.tailrace.common.Policy
+import io.tailrace.common.{Policy, StepwiseRows}
 import io.tailrace.driver.{BatchSequence, PartitionAccumulator, RunState}
+
+/** The recursion of each task's own rows, without a job or an exchange for a hop. Op's RDD is computed again
+  * for each generation, on the rows of the generation before.
+  *
+  * @param op an RDD on an [[ArgumentRDD]], with as many partitions as the input
+  */
+private[recursion] final class FixpointRDD(
+    private var input: RDD[InternalRow],
+    private var op: RDD[InternalRow],
+    reads: Int,
+    rules: RecursionRules
+) extends RDD[InternalRow](
+      input.sparkContext,
+      Seq(new OneToOneDependency(input), new OneToOneDependency(op))
+    ) {
+
+  override protected def getPartitions: Array[Partition] =
+    input.partitions.zip(op.partitions).map { case (i, o) => FixpointPartition(i.index, i, o) }
+
+  override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
+    val partition = split.asInstanceOf[FixpointPartition]
+    val body = op
+    def applied(hop: Int, rows: () => Iterator[InternalRow]) =
+      ArgumentRDD.during(hop, rows)(body.iterator(partition.op, context))
+    new Generations(split.index, input.iterator(partition.input, context), applied, reads, rules, context)
+  }
+
+  override def clearDependencies(): Unit = {
+    super.clearDependencies()
+    input = null
+    op = null
+  }
+}
+
+private[recursion] final case class FixpointPartition(index: Int, input: Partition, op: Partition)
+    extends Partition
+
+/** One task's recursion: generation after generation, until one is empty. A row is emitted as soon as op gives
+  * it, and is kept for the next generation, in memory or on disk.
+  *
+  * {{{
+  *   input ──> op ──> hop 1 ──> op ──> hop 2 ──> op ──> nothing
+  *                      └─> out          └─> out
+  * }}}
+  *
+  * @param index the task's partition in this operator
+  * @param op    computes the results of rows, for a hop
+  * @param reads how often op reads its argument
+  */
+private[recursion] final class Generations(
+    index: Int,
+    input: Iterator[InternalRow],
+    op: (Int, () => Iterator[InternalRow]) => Iterator[InternalRow],
+    reads: Int,
+    rules: RecursionRules,
+    context: TaskContext
+) extends StepwiseRows[InternalRow] {
+  private val judge = new RowJudge(rules.settings)
+  private val toUnsafe = rules.toUnsafe()
+  private val withDepth = rules.withDepth()
+  private val sample = rules.sample()
+  private val watch = new RunawayWatch(rules.settings)
+
+  private var depth = 0
+  private var current: ExternalAppendOnlyUnsafeRowArray = _
+  private var upcoming = Generations.rows()
+  private var argument = Iterator.empty[InternalRow]
+  private var results = Iterator.empty[InternalRow]
+
+  private var startedNanos = 0L
+  private var rowsBefore = 0L
+  private var fedBack = 0L
+  private var fedBackBefore = 0L
+  private var argumentRows = 0L
+  private var seen = 0L
+  private val hops = Vector.newBuilder[Hop]
+
+  begin()
+
+  private def begin(): Unit = {
+    // A loop that never ends ends here, when its query is stopped.
+    SparkState.endIfCancelled(context)
+    depth += 1
+    startedNanos = System.nanoTime
+    rowsBefore = judge.returned
+    argumentRows = fedBack - fedBackBefore
+    fedBackBefore = fedBack
+    results =
+      if (depth > 1) op(depth, () => current.generateIterator())
+      else if (reads == 1) {
+        argument = input
+        op(depth, () => input)
+      } else {
+        current = Generations.rows()
+        input.foreach(row => current.add(row.asInstanceOf[UnsafeRow]))
+        op(depth, () => current.generateIterator())
+      }
+  }
+
+  override protected def step(): InternalRow =
+    if (results.hasNext) judged(toUnsafe(results.next()))
+    else {
+      finish()
+      null
+    }
+
+  /** @return the row as it is emitted; null if it doesn't */
+  private def judged(row: UnsafeRow): InternalRow = {
+    seen += 1
+    if ((seen & Generations.RowsPerCheck) == 0) {
+      SparkState.endIfCancelled(context)
+      watch.look(depth, seen, sample.keys(row))
+    }
+    val verdict = judge.judge(depth, rules.closesCycle(row))
+    if (verdict.isError) throw rules.error(verdict, depth, row, tooDeep())
+    if (verdict.isFedBack) {
+      upcoming.add(row)
+      fedBack += 1
+    }
+    if (verdict.isReturned) withDepth(row, depth) else null
+  }
+
+  private def tooDeep(): Throwable = {
+    val rows = current.generateIterator().take(RowSample.Rows).map(sample.keys).toSeq
+    RecursionErrors.tooDeep(rules.settings.maxDepth.get, argumentRows, rows)
+  }
+
+  private def finish(): Unit = {
+    // Op need not consume all rows, but the operators before the recursion must see the end of their rows.
+    while (argument.hasNext) argument.next()
+    hops += Hop(judge.returned - rowsBefore, System.nanoTime - startedNanos)
+    if (current != null) current.clear()
+    val emptied = if (current == null) Generations.rows() else current
+    current = upcoming
+    upcoming = emptied
+    if (current.isEmpty) {
+      end()
+      rules.sink.report(index, HopCounts(hops.result(), fedBack, judge.stopped, judge.cycles))
+    } else begin()
+  }
+}
+
+private object Generations {
+
+  /** The number of rows between two checks for cancellation, less one; a power of two less one. */
+  private val RowsPerCheck = 1023
+
+  // The rows and bytes that are objects in memory at most; further rows are in pages that Spark can spill.
+  private val RowsInMemory = 4096
+  private val BytesInMemory = 4L << 20
+
+  private def rows(): ExternalAppendOnlyUnsafeRowArray =
+    new ExternalAppendOnlyUnsafeRowArray(RowsInMemory, BytesInMemory, Int.MaxValue, Long.MaxValue)
+}
 
 /** The recursion of an op that exchanges its argument: the driver runs a job for each hop, all within the
   * micro-batch. Spark's block manager keeps the rows of a hop, in memory and on disk, until the next
@@ -153,7 +315,7 @@ private[recursion] object ShuffledFixpoint {
 }
 
 /** Bounds what a hop leaves to the next one: the partitions that a union or a product adds, and the chain of
-  * RDDs behind it. Spark sends the whole chain to each task, and walks through it recursively.
+  * its parent RDDs. Spark sends the whole chain to each task, and traverses it recursively.
   *
   * @param keep       makes Spark keep the rows of an RDD
   * @param partitions the most that a hop may have
@@ -174,10 +336,10 @@ private[recursion] object KeptHop {
   /** The longest chain of RDDs. Several hundred don't fit on the stack of the thread that sends a task. */
   private val LongestLineage = 64
 
-  /** So many rows are worth a partition of the next hop. */
+  /** The number of rows that justifies a partition of the next hop. */
   private val RowsPerPartition = 10000L
 
-  /** The number of partitions that is enough for so many rows. */
+  /** The number of partitions that suffices for a number of rows. */
   def partitionsFor(rows: Long): Int =
     Math.max(1L, Math.min(Int.MaxValue.toLong, rows / RowsPerPartition)).toInt
 

@@ -1,5 +1,6 @@
 package io.tailrace.recursion
 
+import java.util.concurrent.ThreadLocalRandom
 import java.util.{Arrays, UUID}
 
 import org.apache.hadoop.fs.Path
@@ -7,15 +8,119 @@ import org.apache.spark.TaskContext
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.QueryPlan
+import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
-import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.tailrace.{CancellableFSDataOutputStream, OutputWatermark, StreamingBatch}
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
+import org.apache.spark.sql.tailrace.{
+  CancellableFSDataOutputStream,
+  OutputWatermark,
+  SparkPlans,
+  SparkSession,
+  StreamingBatch
+}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.SerializableConfiguration
 
-import io.tailrace.common.StepwiseRows
+import io.tailrace.common.{StepwiseRows, TailraceConf, UnsafeRows}
 import io.tailrace.driver.{DriverWatermarkExec, HeldWork, RunState, SkippedBatch, TellsDriver}
+
+/** Keeps no state, because a stream under AQE plans the same nodes again and again. */
+final class RecursionStrategy(session: SparkSession) extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case Fixpoint(argument, body, settings, columns, results, child, clock, sizes) =>
+      val input = planLater(child)
+      val exec =
+        FixpointExec(argument, body, settings, columns, results, clock, sizes, plan.isStreaming, input)
+      exec.reporting :: Nil
+    case FeedbackTap(settings, columns, times, written, child) =>
+      FeedbackTapExec(settings, columns, times, written, planLater(child)).reporting :: Nil
+    case EventTimeWatermark(id, eventTime, delay, child) =>
+      child.collect {
+        case rows: FeedbackRows if rows.nodeId == id =>
+          val watermark = RecursionWatermark(rows.recursion)
+          DriverWatermarkExec(session, id, eventTime, delay, planLater(child), watermark)
+      }
+    case rows: FeedbackRows => planLater(rows.child) :: Nil
+    case rows: ArgumentRows => ArgumentRowsExec(rows.output, rows.rows) :: Nil
+    case union: NarrowUnion => NarrowUnionExec(union.output, union.children.map(planLater)) :: Nil
+    case _: RecursionArgument => throw RecursionErrors.argumentOutside()
+    case _ => Nil
+  }
+}
+
+object RecursionStrategy extends (org.apache.spark.sql.SparkSession => SparkStrategy) {
+  override def apply(session: org.apache.spark.sql.SparkSession): SparkStrategy =
+    new RecursionStrategy(session.asInstanceOf[SparkSession])
+}
+
+/** Applies op to its input, and to op's results again until there are none, within the micro-batch.
+  *
+  * {{{
+  *   op needs no exchange of its argument:  FixpointRDD, all hops in the task that has the row, one job
+  *   op exchanges it (a join of two large tables, repartition):  ShuffledFixpoint, one job per iteration
+  * }}}
+  *
+  * @param argument  the id of the leaves of `body` that stand for op's argument
+  * @param body      op's plan; not a child, because Spark must not run it beside the input
+  * @param columns   the columns of the rows that go round
+  * @param results   the columns that are emitted: those of `columns`, then the hop, if the user wants it
+  * @param clock     the time of the query, a literal
+  * @param sizes     the sizes of op's tables
+  * @param streaming whether it runs in micro-batches
+  */
+final case class FixpointExec(
+    argument: Long,
+    @transient body: LogicalPlan,
+    settings: RecursionSettings,
+    columns: RoundColumns,
+    results: Seq[Attribute],
+    clock: Expression,
+    @transient sizes: TableSizes,
+    streaming: Boolean,
+    child: SparkPlan
+) extends UnaryExecNode
+    with CountsHops {
+  override def output: Seq[Attribute] = results
+  override def producedAttributes: AttributeSet = AttributeSet(results)
+  override def innerChildren: Seq[QueryPlan[_]] = Seq(body)
+  override def mode: RecursionMode = RecursionMode.Fixpoint
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val rows = child.execute()
+    val types = child.output
+    val input = rows.mapPartitions(_.map(new UnsafeRows(types)): Iterator[InternalRow])
+    val batch = Option.when(streaming)(StreamingBatch.current(session))
+    val now = clock.eval() match {
+      case micros: Long => micros
+      case other => throw new IllegalStateException(s"the time of a query is $other")
+    }
+    // Other random values in each micro-batch, as Spark has it for the query's own plan.
+    val seed = batch.map(_ => ThreadLocalRandom.current.nextLong())
+    val broadcastBytes = TailraceConf.RecursionBroadcastBytes.read(SparkPlans.setting(session, _))
+    val op = new RecursionBody(session, new OpRules(argument), body, now, seed, broadcastBytes, sizes)
+    val addsDepth = results.size > columns.all.size
+    val rules = new RecursionRules(settings, columns, addsDepth, conf.sessionLocalTimeZone, hopSink)
+    val planned = op.inTasks(new ArgumentRDD(sparkContext, input.getNumPartitions))
+    if (planned.isNarrow) new FixpointRDD(input, planned.rows, op.reads, rules)
+    else {
+      val most = Math.max(input.getNumPartitions, conf.numShufflePartitions)
+      new ShuffledFixpoint(op, rules, new KeptHop(keep(batch), most)).run(input)
+    }
+  }
+
+  /** Without micro-batches Spark's cleaner frees the rows when nobody refers to them any more. */
+  private def keep(batch: Option[StreamingBatch]): RDD[InternalRow] => RDD[InternalRow] = batch match {
+    case Some(b) => KeptRows.of(session, settings.name).keep(b.batchId)
+    case None => _.persist(ShuffledFixpoint.Storage)
+  }
+
+  override protected def stringArgs: Iterator[Any] =
+    Iterator(s"name=${settings.name}", s"mode=${mode.name}", results)
+
+  override protected def withNewChildInternal(newChild: SparkPlan): FixpointExec = copy(child = newChild)
+}
 
 /** Passes the results of op on, and writes them for the next micro-batch, which gives them to op again.
   *

@@ -44,7 +44,7 @@ final class GoneStateSuite extends SparkSuite {
     found
   }
 
-  test("exactly_one: both rows of a pair leave the state with it, and compaction their bytes") {
+  test("exactly_one: both rows of a pair leave the state with it, and compaction their bytes", Slow) {
     val plain = measure(Pairs, 24)
     val one = measure(Pairs.copy(exactlyOne = true), 24)
     assert(one.out == plain.out && one.out.size == 23 * PerBatch * 99 / 100)

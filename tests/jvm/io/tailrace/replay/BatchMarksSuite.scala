@@ -1,5 +1,6 @@
 package io.tailrace.replay
 
+import io.tailrace.testkit.Slow
 import java.io.IOException
 import java.nio.BufferUnderflowException
 import java.util.concurrent.atomic.AtomicLong
@@ -167,7 +168,7 @@ final class BatchMarksSuite extends AnyFunSuite {
     assert(longest < 100, "windows aren't sent")
   }
 
-  test("a task with more origins than a message holds tells them in several") {
+  test("a task with more origins than a message holds tells them in several", Slow) {
     val batch = new Batch(before)
     val many = (1000L until 700000L).map(pid => pid -> 1L)
     assert(batch.task("t/0", many: _*) == many.size)

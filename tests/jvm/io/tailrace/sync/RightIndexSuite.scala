@@ -1,5 +1,6 @@
 package io.tailrace.sync
 
+import io.tailrace.testkit.Slow
 import scala.collection.mutable
 import scala.util.Random
 
@@ -68,7 +69,7 @@ final class RightIndexSuite extends AnyFunSuite {
     }
   }
 
-  test("a million rows of one key are as fast as others") {
+  test("a million rows of one key are as fast as others", Slow) {
     val index = new RightIndex
     val section = index.newSection()
     (1L to 1000000L).foreach(index.insert(7L << 30, section, _))

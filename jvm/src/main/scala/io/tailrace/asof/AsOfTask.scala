@@ -178,7 +178,7 @@ private[asof] final class AsOfTask(
 }
 
 /** Reads the inputs of an as-of join: encodes keys, tells late rows from others, and left rows that are emitted in
-  * this micro-batch from those that wait. Left rows without a time are emitted at once.
+  * this micro-batch from those that stay buffered. Left rows without a time are emitted at once.
   *
   * @param through    left rows up to this time are emitted in this micro-batch
   * @param late       what becomes of late left rows
@@ -210,7 +210,7 @@ private[asof] final class AsOfInput(
   private final class LeftRows extends RowReceiver {
     private val keys = columns.leftKeyEncoder()
     private val timeOrdinal = columns.leftTimeOrdinal
-    // Right rows that points up to there would need may be gone.
+    // Right rows that points up to there would need may have been evicted.
     private val passed = window.leftExpiry(store.operatorTime)
     private val isDropped = late == LateLefts.Dropped
     private var lateRows = 0L
@@ -244,7 +244,7 @@ private[asof] final class AsOfInput(
     private val timeOrdinal = columns.rightTimeOrdinal
     private val payload = columns.payloadProjection()
 
-    // Left rows up to there have been emitted, by silence if the watermark is behind their points.
+    // Left rows up to there have been emitted, by idleness if the watermark is before their points.
     private val missedThrough = window.point(store.expiredThrough)
     private var missing = 0L
     private var lateRows = 0L

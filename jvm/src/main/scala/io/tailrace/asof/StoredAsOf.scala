@@ -21,7 +21,7 @@ import io.tailrace.state.{StoreKind, TailraceStateStore}
   * An example, delay = 0, watermark delay 5 minutes:
   *
   * {{{
-  *   batch 1   right (A, 12:00, v1), left (A, 12:10)   watermark 12:05   nothing comes out
+  *   batch 1   right (A, 12:00, v1), left (A, 12:10)   watermark 12:05   nothing is emitted
   *   batch 2   right (A, 12:08, v2), left (B, 12:16)   watermark 12:11   (A, 12:10, v2): 12:10 is passed
   *   later     v2 stays until A has a newer row that the watermark has passed: v1 goes when runs are merged
   * }}}
@@ -35,8 +35,8 @@ final case class StoredAsOf(columns: JoinColumns, settings: AsOfSettings) extend
 
   override def leftSpread: Option[Expression] = columns.spreadOfNullKeys
 
-  /** With a longer `delay` or `max_age`, right rows that are needed would be gone. The name of the column is no
-    * matter of the state.
+  /** With a longer `delay` or `max_age`, right rows that are needed would already be evicted. The name of the
+    * column doesn't affect the state.
     */
   override def boundSettings: Map[String, String] = JoinCheckpoint.settingsOf(columns) ++ Map(
     "how" -> StoredAsOf.How,
@@ -86,7 +86,7 @@ private final class AsOfDriver(settings: AsOfSettings, exec: StoredJoinExec) ext
     exec.eventTimeWatermarkForEviction.exists(watermarkMs > _) || closing.exists(_.needsBatch())
 
   /** A left row is emitted when the watermark passes its point, or with the batch that has it. Neither is after
-    * the watermark passes the row. Late ones, which may be emitted too, are behind it.
+    * the watermark passes the row. Late rows, which may be emitted too, are before it.
     */
   override def outputWatermark(inputWatermarkMs: Long): Option[Long] = Some(inputWatermarkMs)
 

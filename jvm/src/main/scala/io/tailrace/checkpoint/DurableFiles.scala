@@ -69,7 +69,7 @@ final class DurableFiles(open: => CheckpointFileManager) {
 
   /** Reads a file that must exist.
     *
-    * @param neededBy what can't go on without the file, for errors: "batch 7"
+    * @param neededBy the part of the query that needs the file, for errors: "batch 7"
     * @throws io.tailrace.common.TailraceStateException if the file can't be read
     */
   def read(path: Path, neededBy: => String): Array[Byte] =
@@ -104,7 +104,7 @@ final class DurableFiles(open: => CheckpointFileManager) {
     case _ => None
   }
 
-  /** Deletes files, where the file system can by a request for many and without a look at what is there. */
+  /** Deletes files; if the file system can, by one request for many, without checking that they exist. */
   def deleteAll(paths: Seq[Path]): Unit = BulkDeletes.deleteAll(manager, paths)
 
   /** The number of files that [[deleteAll]] deletes by one request. */

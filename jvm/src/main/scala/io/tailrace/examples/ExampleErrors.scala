@@ -2,8 +2,8 @@ package io.tailrace.examples
 
 import org.apache.spark.sql.AnalysisException
 
-import io.tailrace.common.Errors.refuse
 import io.tailrace.common.TailraceAnalysisException
+import io.tailrace.common.Errors.refuse
 
 /** The errors of `tailrace.examples`. */
 private[tailrace] object ExampleErrors {
@@ -44,4 +44,22 @@ private[tailrace] object ExampleErrors {
       "TAILRACE_EXAMPLES_NO_COMMON_KEY",
       "labels" -> labels.map { case (name, keys) => s"'$name' by ${keys.mkString(", ")}" }.mkString("; ")
     )
+}
+
+/** Conditions that users write in SQL. */
+private[examples] object Conditions {
+
+  /** Returns the result of `body` for a condition. Spark's error names neither the call nor the condition.
+    *
+    * @param argument of `call`
+    * @param columns  that the condition may name
+    * @throws io.tailrace.common.TailraceAnalysisException if it can't be read
+    */
+  def read[T](call: String, argument: String, condition: String, columns: Seq[String])(body: => T): T =
+    try body
+    catch {
+      case ours: TailraceAnalysisException => throw ours
+      case e: AnalysisException =>
+        throw ExampleErrors.condition(call, argument, condition, columns, e)
+    }
 }

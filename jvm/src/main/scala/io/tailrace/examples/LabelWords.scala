@@ -4,8 +4,8 @@ import org.apache.spark.sql.types.StructType
 
 import io.tailrace.join.{ColumnChanges, ColumnTexts, JoinCheckpoint, LabelSettings, SettingWords, Side}
 
-/** What a checkpoint says of settings that have changed, by the arguments of `tailrace.examples`. Those of the join
-  * below follow from them:
+/** Describes changed settings of a checkpoint by the arguments of `tailrace.examples`. The settings of the join below
+  * follow from them:
   *
   * {{{
   *   after      the longest window of a label              examples: click    its further keys, and its attribution
@@ -53,15 +53,15 @@ private[examples] final class LabelWords(rules: Seq[LabelRule]) extends SettingW
     case other => SettingWords.OfJoin.added(other, why)
   }
 
-  // Those of the labels have the names of the impressions' ones, and what a label has besides is what the common keys
-  // leave of its own.
+  // The common keys of labels have the names of the impressions' key columns, and a label's further keys are the rest
+  // of its own keys.
   override def follow: Map[String, String] =
     (JoinCheckpoint.RightKeys +: rules.map(rule => s"${JoinCheckpoint.OfExamples}${rule.name}"))
       .map(_ -> JoinCheckpoint.LeftKeys)
       .toMap ++
       rules.map(rule => JoinCheckpoint.Credits + rule.name -> (JoinCheckpoint.OfExamples + rule.name))
 
-  /** Which label it is. With an attribution others look for it, too. */
+  /** The identity of a label. With an attribution, other parts look for it, too. */
   private def of(length: LabelRule => Long, why: String): String = {
     val longest = rules.maxBy(length)
     val rivals = if (longest.attribution.isEmpty) "" else ", whose attribution needs `before` + `after`"
@@ -84,7 +84,7 @@ private[examples] final class LabelWords(rules: Seq[LabelRule]) extends SettingW
     else {
       val names = (from.fieldNames ++ to.fieldNames).distinct.toSeq
       val each = names.map(name => ofEvents(name, rowOf(from, name), rowOf(to, name)))
-      // What is in a label's struct beside its events.
+      // The fields of a label's struct besides its events.
       val rest = ColumnChanges.tell(side, from, to).refused.filter(_ => each.forall(_.refused.isEmpty))
       ColumnChanges.Told(each.flatMap(_.refused) ++ rest, each.flatMap(_.told), each.flatMap(_.lost))
     }
@@ -136,7 +136,7 @@ private object LabelWords {
     ". By what they were, examples that have come out have their shares of events. With another name and `since` it is " +
       "another label"
 
-  /** The reason why a query can't go on with a setting of a label that its checkpoint doesn't have; none: it can. */
+  /** The reason why a query can't resume with a setting of a label that its checkpoint doesn't have; none: it can. */
   def newcomer(rule: LabelRule, setting: String, written: Map[String, String]): Option[String] = {
     val known = JoinCheckpoint.OfExamples + rule.name
     if (setting == known && rule.since.isEmpty)
@@ -155,7 +155,7 @@ private object LabelWords {
 
   private def wasAttributed(bound: Option[String]): Boolean = bound.exists(LabelSettings.parts(_)._2.nonEmpty)
 
-  /** Which labels make the common keys others. */
+  /** The labels that change the common keys. */
   def otherLabels(was: Option[String], now: Option[String]): Option[String] =
     for {
       before <- was.flatMap(ColumnTexts.read)
@@ -175,7 +175,7 @@ private object LabelWords {
 
   private def quoted(names: Seq[String]): String = names.map(name => s"'$name'").mkString(", ")
 
-  /** The name of a label, of a setting that a checkpoint has for it. */
+  /** The name of the label that a setting in a checkpoint belongs to. */
   sealed abstract class OfLabel(prefix: String) {
     def unapply(setting: String): Option[String] =
       Option.when(setting.startsWith(prefix))(setting.stripPrefix(prefix))

@@ -147,7 +147,7 @@ private[recursion] final class Generations(
   }
 
   private def finish(): Unit = {
-    // Op need not take all rows that it is given, but the operators before the recursion must see their end.
+    // Op need not consume all rows, but the operators before the recursion must see the end of their rows.
     while (argument.hasNext) argument.next()
     hops += Hop(judge.returned - rowsBefore, System.nanoTime - startedNanos)
     if (current != null) current.clear()
@@ -163,10 +163,10 @@ private[recursion] final class Generations(
 
 private object Generations {
 
-  /** A power of two less one: after so many rows the task looks whether it has been cancelled. */
+  /** The number of rows between two checks for cancellation, less one; a power of two less one. */
   private val RowsPerCheck = 1023
 
-  // Up to so many rows, or bytes, are objects in memory; more are in pages that Spark can spill.
+  // The rows and bytes that are objects in memory at most; further rows are in pages that Spark can spill.
   private val RowsInMemory = 4096
   private val BytesInMemory = 4L << 20
 
@@ -315,7 +315,7 @@ private[recursion] object ShuffledFixpoint {
 }
 
 /** Bounds what a hop leaves to the next one: the partitions that a union or a product adds, and the chain of
-  * RDDs behind it. Spark sends the whole chain to each task, and walks through it recursively.
+  * its parent RDDs. Spark sends the whole chain to each task, and traverses it recursively.
   *
   * @param keep       makes Spark keep the rows of an RDD
   * @param partitions the most that a hop may have
@@ -336,10 +336,10 @@ private[recursion] object KeptHop {
   /** The longest chain of RDDs. Several hundred don't fit on the stack of the thread that sends a task. */
   private val LongestLineage = 64
 
-  /** So many rows are worth a partition of the next hop. */
+  /** The number of rows that justifies a partition of the next hop. */
   private val RowsPerPartition = 10000L
 
-  /** The number of partitions that is enough for so many rows. */
+  /** The number of partitions that suffices for a number of rows. */
   def partitionsFor(rows: Long): Int =
     Math.max(1L, Math.min(Int.MaxValue.toLong, rows / RowsPerPartition)).toInt
 

@@ -56,7 +56,7 @@ case class Fixpoint(
   @transient override lazy val references: AttributeSet = AttributeSet(child.output)
 
   /** Spark sees children and expressions of the plan only. A plan of Spark Connect is made anew each time, with other
-    * ids in op's plan: else what was cached wouldn't be found again.
+    * ids in op's plan: without this, cached data wouldn't be found again.
     */
   override protected def doCanonicalize(): LogicalPlan = {
     val op = body.canonicalized
@@ -74,7 +74,7 @@ private object Fixpoint {
   private val NoSizes = new TableSizes
 }
 
-/** A recursion whose hops take a micro-batch each. Op's results are written here, and [[FeedbackRows]] reads
+/** A recursion with one iteration per micro-batch. Op's results are written here, and [[FeedbackRows]] reads
   * them in the next micro-batch. See [[FeedbackTapExec]].
   */
 case class FeedbackTap(
@@ -86,7 +86,7 @@ case class FeedbackTap(
 ) extends Recursion {
   override def output: Seq[Attribute] = child.output
 
-  // Else Spark would prune columns that only op needs.
+  // Otherwise Spark would prune columns that only op needs.
   @transient override lazy val references: AttributeSet = AttributeSet(child.output)
 
   override protected def withNewChildInternal(newChild: LogicalPlan): FeedbackTap = copy(child = newChild)

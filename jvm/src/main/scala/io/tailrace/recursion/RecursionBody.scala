@@ -35,7 +35,7 @@ private[recursion] final class RecursionBody(
     new OpAtHop(rules, small.hinted(plan), clockMicros, batchSeed)
   }
 
-  /** How often op reads its argument. */
+  /** The number of times that op reads its argument. */
   val reads: Int = plan.collectLeaves().count(rules.isArgument)
 
   /** For tasks that make all hops of their rows. */

@@ -59,7 +59,7 @@ object RecursionStrategy extends (org.apache.spark.sql.SparkSession => SparkStra
   *
   * {{{
   *   op needs no exchange of its argument:  FixpointRDD, all hops in the task that has the row, one job
-  *   op exchanges it (a join of two large tables, repartition):  ShuffledFixpoint, a job a hop
+  *   op exchanges it (a join of two large tables, repartition):  ShuffledFixpoint, one job per iteration
   * }}}
   *
   * @param argument  the id of the leaves of `body` that stand for op's argument

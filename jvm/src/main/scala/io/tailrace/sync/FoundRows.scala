@@ -74,7 +74,7 @@ private[sync] final class FoundRows(
   def joinedBase: AnyRef = first.base(0)
   def joinedAt: Long = first.at(0)
 
-  /** Goes on to the next of the other rows. All rows must have been found. @return false if there is none */
+  /** Advances to the next of the other rows. All rows must have been found. @return false if there is none */
   def nextOther(): Boolean = {
     if (position + 1 < rest.size) position += 1
     else {

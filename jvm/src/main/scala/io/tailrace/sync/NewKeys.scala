@@ -9,7 +9,8 @@ import io.tailrace.state._
 /** The keys and the times of a batch's new right rows, to find the left rows of the state that may have one of them. A key
   * is 32 bits of its hash: where two keys have the same, a row is looked up in vain.
   *
-  * @param most beyond so many rows it says yes for all: to look at all left rows costs less than the rest of the batch
+  * @param most beyond this number of rows it returns true for all: to read all left rows costs less than the rest of
+  *             the batch
   */
 private[sync] final class NewKeys(settings: SyncSettings, hash: KeyHash, most: Int = NewKeys.Most) {
   import NewKeys._
@@ -24,7 +25,7 @@ private[sync] final class NewKeys(settings: SyncSettings, hash: KeyHash, most: I
 
   def isEmpty: Boolean = count == 0
 
-  /** @param keyBase its key alone, of so many bytes */
+  /** @param keyBase its key alone, of `keyLength` bytes */
   def add(keyBase: AnyRef, keyAt: Long, keyLength: Int, time: Long): Unit = {
     earliest = Math.min(earliest, time)
     latest = Math.max(latest, time)
@@ -41,7 +42,7 @@ private[sync] final class NewKeys(settings: SyncSettings, hash: KeyHash, most: I
   /** The time of the youngest one. */
   def reachesThrough: Long = SyncRules.reachesThrough(latest, settings)
 
-  /** What [[has]] is asked by.
+  /** The hash that [[has]] looks up.
     *
     * @param base see [[io.tailrace.state.RowLayout]]
     */
@@ -94,7 +95,7 @@ abstract class KeyHash {
   final def of(base: AnyRef, at: Long): Long =
     ofBytes(base, RowLayout.keyAt(at), RowLayout.keyLength(base, at))
 
-  /** Of a key that is somewhere else. */
+  /** The hash of a key that isn't in a row. */
   def ofBytes(base: AnyRef, at: Long, length: Int): Long
 }
 

@@ -452,8 +452,8 @@ private[sync] final class SpareRight(memory: RowMemory, bufferBytes: Long) exten
     } catch { case _: RowMemoryExhausted => false }
   }
 
-  /** Takes the rows in range. Each row is looked at once: left rows come by time, so the first one that
-    * reaches a row takes it, and a row that is too old for one is too old for the next.
+  /** Takes the rows in range. Each row is read once: left rows come in the order of time, so the first
+    * one that reaches a row takes it, and a row that is too old for one is too old for the next.
     */
   def take(range: JoinRange, found: FoundRows, newRight: NewRight, heldRight: BufferedRight): Unit = {
     if (order == null) order = RowSort.byTime(rows)

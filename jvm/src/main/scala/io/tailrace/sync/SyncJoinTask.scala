@@ -39,8 +39,8 @@ private[sync] final case class SyncLayout(
   * }}}
   *
   * With sync_delay = 5 seconds and a slowest right partition that has been read up to 12:00:30, left rows
-  * before 12:00:25 are released. Each comes out with its right row, whenever that came. With `exactly_one` a left row
-  * that isn't released is emitted too, if its right row is there ([[EarlyLeft]]).
+  * before 12:00:25 are released. Each is emitted with its right row, whenever that arrived. With `exactly_one` a
+  * left row that isn't released is emitted too, if its right row is there ([[EarlyLeft]]).
   *
   * @param times         the times that the micro-batch is judged by
   * @param joinedThrough rows after this time are emitted as they are read, marked
@@ -191,7 +191,7 @@ private[sync] final class SyncJoinTask(
 
 private[sync] object SyncJoinTask {
 
-  /** A task holds so many bytes of rows, however little memory is left for others. */
+  /** The bytes of rows that a task holds at least, however little memory is left for others. */
   private val AlwaysHeld = 1L << 20
 }
 
@@ -223,9 +223,9 @@ private[sync] final class BatchRun(store: TailraceStateStore, heldRight: Buffere
   }
 }
 
-/** Reads the inputs of a synced join. A left row is released at once, or waits; a right row waits. Left rows
-  * without a key or a time come out at once: nothing can match them. With `exactly_one` left rows that aren't released
-  * stand among those that are ([[EarlyLeft]]).
+/** Reads the inputs of a synced join. A left row is released at once, or buffered; a right row is buffered. Left
+  * rows without a key or a time are emitted at once: nothing can match them. With `exactly_one` left rows that aren't
+  * released are merged with those that are ([[EarlyLeft]]).
   *
   * @param through left rows up to this time are released
   * @param joined  rows up to this time are joined; those beyond are emitted at once, marked
@@ -385,7 +385,7 @@ object CarriedRuns {
       Share(name, rows.map(_.rows).sum, rows.map(_.liveRows).sum, marks.map(_.rows).sum)
     }
 
-  /** A run is carried if less than one row in so many is alive. */
+  /** A run is carried if fewer than one row in this many is alive. */
   private val DeadShare = 4
 
   /** @param most runs that may exist after the batch has added one; beyond that the smallest are carried */

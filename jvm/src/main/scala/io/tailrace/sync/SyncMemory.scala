@@ -146,10 +146,10 @@ private[sync] final class GoneOfRuns(kept: KeptMemory) {
   private val share = new KeptMemory.Share(kept)
   private val none = new GoneRows
 
-  /** To be asked, and added to. */
+  /** For look-ups and additions. */
   def of(version: Long): GoneRows = byVersion.getOrElseUpdate(version, new GoneRows)
 
-  /** To be asked. */
+  /** For look-ups. */
   def in(version: Long): GoneRows = byVersion.getOrElse(version, none)
 
   /** Bytes of the heap. */
@@ -171,7 +171,7 @@ private[sync] final class GoneOfRuns(kept: KeptMemory) {
   /** Forgets what has left sections that are gone themselves. @param versions that have some that aren't */
   def settle(versions: Set[Long]): Unit = {
     byVersion.filterInPlace((version, _) => versions(version))
-    // It can't be done without: where Spark has no more for it, it counts less than there is.
+    // This memory is required: if Spark can't grant it, less is accounted for than is used.
     share.resize(bytes): Unit
   }
 }

@@ -42,7 +42,7 @@ private[sync] final class SyncRun(
   private var last = SyncRun.Ended(0L, SyncReport(partitions.times, 0, 0, 0, Nil, Nil))
   private var heldBack = Map.empty[SyncSide, Set[String]].withDefaultValue(Set.empty)
 
-  /** The first batch of a start begins with what the checkpoint has. */
+  /** The first batch of a start begins with the progress in the checkpoint. */
   private def begin(number: Long, before: Option[SyncRun.Batch]): SyncRun.Batch = {
     val timesBefore = before.fold(load(number))(_.times) // loads the partitions, too
     new SyncRun.Batch(partitions.times, timesBefore)
@@ -64,7 +64,7 @@ private[sync] final class SyncRun(
   /** The times that the batch after the last one that has ended will be judged by. */
   def next: SyncTimes = synchronized(partitions.times)
 
-  /** Where the state partitions of a batch tell what they hold. */
+  /** Receives the numbers of rows that the state partitions of a batch hold. */
   def held(number: Long): CollectionAccumulator[SyncHeld] = synchronized {
     val begun = batches.at(number)
     val accumulator = new CollectionAccumulator[SyncHeld]
@@ -92,7 +92,7 @@ private[sync] final class SyncRun(
   }
 
   /** The rows of a side that the next batch may read: as many as may still be held, and always a tenth of those
-    * that may be, because the partition that is waited for must go on. The first batch of a start doesn't know
+    * that may be, because the partition that is waited for must advance. The first batch of a start doesn't know
     * how many are held.
     */
   def room(side: SyncSide): Option[Long] = synchronized {
@@ -158,13 +158,13 @@ private[sync] final class SyncRun(
     SideBatch(read, listed, source.hasUnread, if (source.hasUnread) heldBack(side) else Set.empty)
   }
 
-  /** How far the watermarks of the query's inputs are, in milliseconds, if all have one. */
+  /** The watermarks of the query's inputs, in milliseconds, if all have one. */
   def watermark(seen: Map[UUID, Option[Long]]): Option[Long] = synchronized {
     val all = inputs.after(seen)
     if (all.isEmpty || all.exists(_.isEmpty)) None else all.flatten.minOption
   }
 
-  /** What its rows wait for, after the end of a batch. */
+  /** The partitions that hold back its rows, after the end of a batch. */
   def sides: Seq[SyncSideFacts] = synchronized(SyncWaits.sides(settings, partitions))
 
   /** For the query's progress, after the end of a batch. */
@@ -386,7 +386,7 @@ private[tailrace] final class SyncLog(
 
 private[tailrace] object SyncLog {
 
-  /** Of the directories of all synced joins, below the checkpoint. */
+  /** The parent of the directories of all synced joins, below the checkpoint. */
   val Root = "tailrace-sync"
 
   def directory(checkpoint: String, name: String): Path = new Path(new Path(checkpoint, Root), name)

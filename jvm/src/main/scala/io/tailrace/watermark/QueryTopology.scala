@@ -146,7 +146,7 @@ object QueryTopology {
     new QueryTopology(running.plan, watermarkMs, sink, server).reports
   }
 
-  /** Whether a plan has operators that the server hears of. */
+  /** True if a plan has operators that are reported to the server. */
   def hasOperators(plan: SparkPlan): Boolean = StreamingPlan.nodes(plan).exists(keepsRows)
 
   private def keepsRows(node: SparkPlan): Boolean =
@@ -157,7 +157,7 @@ object QueryTopology {
     OperatorWords.sink(batch.sink).fold(named)(kind => s"$named ($kind)")
   }
 
-  /** The operators whose rows come out of a plan: the upstreams of a sink that reports itself. */
+  /** The operators that emit the rows of a plan: the upstreams of a sink that reports itself. */
   def above(plan: SparkPlan, server: ServerSettings): Seq[String] =
     if (sources(plan, server).isEmpty) Nil else new QueryTopology(plan, 0, None, server).upstreams(plan)
 

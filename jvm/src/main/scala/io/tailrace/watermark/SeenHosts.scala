@@ -105,10 +105,10 @@ private[tailrace] final class HostMaxima {
   private var names = new Array[Byte](FirstCells * 16)
   private var namesEnd = 0
 
-  /** The number of rows behind the watermark. */
+  /** The number of late rows. */
   var late = 0L
 
-  /** The least completeness of a stamp, in its units. */
+  /** The minimum completeness of the stamps, in their units. */
   var share: Long = WatermarkStamp.WholeShare
 
   def see(host: UTF8String, time: Long): Unit = {
@@ -264,8 +264,8 @@ private[tailrace] final case class TaskProgress(rows: Long, bytes: Array[Byte])
 
 /** The observations of the tasks of one node of the source.
   *
-  * @param late  rows behind the watermark
-  * @param share the least completeness of a stamp, in its units
+  * @param late  late rows
+  * @param share the minimum completeness of the stamps, in their units
   */
 private[tailrace] final case class SeenHosts(late: Long, share: Long, table: HostTable)
 
@@ -312,7 +312,7 @@ private[tailrace] final class HostAccumulator(@transient private val numbers: Op
     same
   }
 
-  /** @param more the node's partition, and what a task over it has seen */
+  /** @param more the node's partition, and the observations of a task over it */
   override def add(more: (Int, TaskProgress)): Unit = sent ::= more
 
   override def merge(other: AccumulatorV2[(Int, TaskProgress), SeenHosts]): Unit = other match {

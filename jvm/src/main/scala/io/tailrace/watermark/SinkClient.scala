@@ -14,7 +14,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
   *
   * @param input        of the sink's upstreams
   * @param output       of the sink, as the server knows it
-  * @param applications the least of all sinks of the application
+  * @param applications the minimum over all sinks of the application
   */
 final case class SinkWord(input: Option[Long], output: Option[Long], applications: Option[Long])
 
@@ -40,7 +40,7 @@ final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter],
   import ServerConnection.{isTime, nearest, time}
   import SinkClient._
 
-  // Of the run that the reporter is of.
+  // Belongs to the reporter's run.
   private var connected = Option.empty[(Reporter, ServerConnection)]
 
   /** @param low the sink's low watermark, in microseconds. [[SparkWatermark.Never]] is sent as the earliest

@@ -11,7 +11,7 @@ import org.apache.hadoop.fs.Path
 import io.tailrace.common.{Durations, Errors}
 
 /** A folder of windows, on the driver. Each row of a batch lands in its window's directory exactly once. A
-  * window gets its `_SUCCESS` when no more rows will land in that directory.
+  * window gets its `_SUCCESS` when no row will land in that directory any longer.
   *
   * {{{
   *   tasks ──> _tailrace/staging/7-<attempt>/...      hidden: a failed attempt leaves nothing else
@@ -48,10 +48,10 @@ final class LandingFolder private[windows] (
   private var closings = 0L
   private var unmarked = Seq.empty[ClosedWindow]
 
-  // No window may close between the file of a batch and the move of its last file.
+  // No window may close after a batch's file is written and before its last file is moved.
   private var landing = false
 
-  /** Reads the log, and finishes what the last run has left undone. */
+  /** Reads the log, and completes unfinished work of the last run. */
   private[windows] def open(): Unit = {
     owner = log.folder
     owner.foreach(checkSettings)
@@ -76,7 +76,7 @@ final class LandingFolder private[windows] (
       Errors.stateFileMissing(log.closedFile(number).toString, s"batch ${batch.batch}")
     val known = closed.fold(0L)(_._1 + 1)
     batch.closings.filter(_ > known).foreach(made => throw missing(made - 1))
-    // Of the first closing after that batch only the windows' own files tell.
+    // Only the windows' own files show the first closing after that batch.
     val through = closed.map(_._2.through)
     val open = batch.open.map(_.start).filterNot(windows.copy(through = through).isClosed)
     if (open.exists(log.marked(_).isDefined)) throw missing(known)
@@ -166,10 +166,10 @@ final class LandingFolder private[windows] (
     file
   }
 
-  /** To be called behind each file of the log, before anything follows from it. A file's name is free again when
-    * a later one is there: a driver that was overtaken would get it, and its rows would land twice. And the
-    * windows that this one takes for open may be closed. Each of two drivers writes first and looks then, so one
-    * of them sees the other.
+  /** Must be called after each file of the log is written, before anything follows from it. A file's name is free
+    * again when a later one exists: a driver that was overtaken would get it, and its rows would land twice. And
+    * windows that this driver considers open may be closed. Each of two drivers first writes and then looks, so one of
+    * them sees the other.
     *
     * @param batch that has landed last, or lands
     */
@@ -256,7 +256,7 @@ final class LandingFolder private[windows] (
 
 object LandingFolder {
 
-  /** Late rows are counted for so many windows, as on a watermark server. All late rows are kept. */
+  /** The number of windows whose late rows are counted, as on a watermark server. All late rows are kept. */
   private val MostLate = 1000
 }
 

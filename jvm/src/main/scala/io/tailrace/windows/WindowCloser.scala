@@ -36,8 +36,8 @@ private[windows] final class WindowCloser(
 ) extends Logging {
   private val client = settings.server.map(s => new SinkClient(s.settings, reporter, settings.path))
   private var hasBegun = false
-  // The server compares it with what it knows of an earlier run: then a checkpoint that was restored from an
-  // older copy isn't told how far that run was. Looked up once, so that polls cost no listing.
+  // The server compares it with an earlier run: a checkpoint that was restored from an older copy doesn't
+  // receive the progress of that run. Looked up once, so that polls cost no listing.
   private var landed = Option.empty[Long]
   private var own = SparkWatermark.Never
   private var closing = SparkWatermark.Never

@@ -1,5 +1,3 @@
-
-
 """The end of a command: its exit code, and its one-line message about an error.
 
 Commands raise errors. Only here do they become `tailrace: <cause and cure>` on the standard error and an exit

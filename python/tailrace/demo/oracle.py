@@ -33,9 +33,7 @@ class Groups:
 
 @dataclass(frozen=True)
 class Verdict:
-    
-
-"""The comparison of the output with the brute-force answer; counts of groups unless stated otherwise.
+    """The comparison of the output with the brute-force answer; counts of groups unless stated otherwise.
 
     Attributes:
         expected: groups that must be in the output.

@@ -28,9 +28,7 @@ class _Terminal(logging.Handler):
 
 
 def write_log(level: str) -> None:
-    
-
-"""Writes Tailrace's log records to standard error, one per line, with the time in UTC.
+    """Writes Tailrace's log records to standard error, one per line, with the time in UTC.
 
     Args:
         level: the lowest level that is written: "debug", "info", "warning" or "error".

@@ -102,9 +102,7 @@ class Records:
         return [row for row in rows if row[1] < after], after
 
     def recent(self, app: App, since: int, operators: Collection[str]) -> Sequence[Row]:
-        
-
-"""The history of some operators, with only one in six of the points older than an hour.
+        """The history of some operators, with only one in six of the points older than an hour.
 
         The page doesn't show more, and requests it every two seconds.
         """

@@ -36,9 +36,7 @@ _TURN_SECONDS = 0.0005
 
 @dataclass(frozen=True)
 class Options:
-    
-
-"""The options of a server.
+    """The options of a server.
 
     Attributes:
         tokens: the tokens of clients; None admits every request to a loopback name.

@@ -1,10 +1,8 @@
-
-
 """The size of the state, and its bytes on disk and in the object store.
 
 buffered rows = rate x (window + delay of the watermark + a micro-batch, by which Spark's watermark lags
-                       + half of a release step)
-on disk      = the same, and the rows that have left and are in files with others that haven't
+                        + half of a release step)
+on disk       = the same, plus evicted rows that are in files with rows that aren't evicted
 """
 
 from __future__ import annotations
@@ -139,9 +137,7 @@ def release(load: Load, partitions: int, runs: float) -> Release:
 
 
 def _levels(load: Load) -> tuple[int, float]:
-    
-
-"""The number of times that a row is rewritten in its window, and the runs of a partition.
+    """The number of times that a row is rewritten in its window, and the runs of a partition.
 
     They correspond to the digits of the number of micro-batches in a window: on each level but the last,
     half of the fan-in is still to be merged.

@@ -41,7 +41,7 @@ private[asof] final class AsOfMerge(window: AsOfWindow) extends AutoCloseable {
     position = -1
     newest.clear()
     val reached = reachable(right).sortBy(-_.section.maxTime)
-    LocalRun.prepare(reached)
+    LiveSection.prepare(reached)
     sections = new Array[AsOfSection](reached.size)
     reached.indices.foreach(i => sections(i) = new AsOfSection(reached(i)))
   }

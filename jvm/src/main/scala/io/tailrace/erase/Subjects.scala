@@ -355,10 +355,11 @@ private final class ErasureRoute(
 
   private def numbersOf(state: LoadedState, test: InternalRow => Boolean): Array[Long] = {
     val found = mutable.ArrayBuilder.make[Long]
+    val living = LivingRows.of(state)
     val sections = state.sections.filter(_.section.kind == LeftTimeSorted)
-    LocalRun.prepare(sections)
+    LiveSection.prepare(sections)
     sections.foreach { live =>
-      live.foreachRow(row => if (test(decoder.left(live, row))) found += row.seq)
+      living.foreachRow(live)(row => if (test(decoder.left(live, row))) found += row.seq)
     }
     val all = found.result()
     Arrays.sort(all)

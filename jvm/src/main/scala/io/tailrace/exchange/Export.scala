@@ -244,7 +244,8 @@ private[exchange] final class MatchedRows(
 
   private lazy val rights: Array[Long] = {
     val found = Array.newBuilder[Long]
-    opened.sections(StoreKind.RightKeySorted).foreach(_.foreachRow(found += _.seq))
+    val living = LivingRows.of(state)
+    opened.sections(StoreKind.RightKeySorted).foreach(living.foreachRow(_)(found += _.seq))
     val all = found.result()
     Arrays.sort(all)
     all
@@ -377,28 +378,35 @@ private[exchange] final class PartitionState(join: JoinState, partition: Int, co
 
   def sections(kind: StoreKind): Seq[LiveSection] = {
     val found = state.sections.filter(_.section.kind == kind)
-    LocalRun.prepare(found)
+    LiveSection.prepare(found)
     found
   }
 
-  /** The rows of a store, section by section. @param row a copy of a row's exported part; none: it is left out */
-  def rows(kind: StoreKind)(row: (LiveSection, RunCursor) => Option[InternalRow]): Iterator[InternalRow] =
+  /** The rows of a store that count, section by section.
+    *
+    * @param after rows up to this time are left out
+    * @param row   returns a copy
+    */
+  def rows(kind: StoreKind, after: Long = Long.MinValue)(
+      row: (LiveSection, RunCursor) => InternalRow
+  ): Iterator[InternalRow] = {
+    val rule = LivingRows.of(state).in(kind).after(after)
     sections(kind).iterator.flatMap { live =>
-      val cursor = live.cursor()
+      val cursor = rule.cursor(live)
       TaskContext.get().addTaskCompletionListener[Unit](_ => cursor.close())
-      cursor.first()
       Iterator
         .continually(cursor.isValid)
         .takeWhile { isValid =>
           if (!isValid) cursor.close()
           isValid
         }
-        .flatMap { _ =>
-          val taken = row(live, cursor)
+        .map { _ =>
+          val taken = row(live, cursor.row)
           cursor.next()
           taken
         }
     }
+  }
 }
 
 /** Rows of a label join that an export has in addition to the buffered rows, in a task. */
@@ -430,15 +438,13 @@ private[exchange] final class StoredRows(
       val batch = late.of(row.seq, row.time)
       val last = new GenericInternalRow(Array[Any](if (batch < 0) null else behind(batch)))
       val own = new JoinedRow(decoder.key(live, row), decoder.right(live, row))
-      Some(whole(new JoinedRow(own, last)).copy())
+      whole(new JoinedRow(own, last)).copy()
     }
   }
 
   /** The remains of the left rows that were emitted and may be amended. */
-  def emitted: Iterator[InternalRow] = {
-    val after = manifest.amendsAfter.getOrElse(Long.MinValue)
-    opened.rows(StoreKind.LeftOut) { (live, row) =>
-      Option.when(row.time > after)(decoder.left(live, row).copy())
+  def emitted: Iterator[InternalRow] =
+    opened.rows(StoreKind.LeftOut, after = manifest.amendsAfter.getOrElse(Long.MinValue)) { (live, row) =>
+      decoder.left(live, row).copy()
     }
-  }
 }

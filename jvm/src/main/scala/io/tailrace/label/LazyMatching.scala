@@ -82,7 +82,8 @@ private[label] final class LazyMatching(batch: LabelBatch) extends LabelMatching
     val groups = new ExpiringGroups(work, pass, amendments, batch.closing)
     if (pass.isFinal) expiring = Some(groups)
     val late = lateRights(if (pass.isFinal) settings.takesFor else pass.to)
-    val before = settings.horizons.flatMap(_.earlier(pass.horizon)).map(end => work.earlierTo(end, lateRights(end)))
+    val before =
+      settings.horizons.flatMap(_.earlier(pass.horizon)).map(end => work.earlierTo(end, lateRights(end)))
     new GroupPass(work, groups, work.mergeTo(pass.to, late), before)
   }
 
@@ -330,7 +331,13 @@ private object AmendedGroups {
   * @param from,through the left rows after `from`, up to `through`
   * @param to           the horizon, microseconds
   */
-private[label] final case class HorizonPass(horizon: Int, from: Long, through: Long, to: Long, isFinal: Boolean)
+private[label] final case class HorizonPass(
+    horizon: Int,
+    from: Long,
+    through: Long,
+    to: Long,
+    isFinal: Boolean
+)
 
 /** The groups of left rows at the previous horizon, found again: nothing of them is kept. They have what the rows match up
   * to there, without rows that arrived after the watermark had passed it.

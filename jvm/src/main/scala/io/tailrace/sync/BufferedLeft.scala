@@ -67,7 +67,7 @@ private[sync] final class BufferedLeft(
       live.section.maxTime >= from && live.section.minTime <= to &&
       known.codesIn(live).forall(rights.hasOneOf)
     }.toArray
-    LocalRun.prepare(sought.toSeq)
+    LiveSection.prepare(sought.toSeq)
     sought.zipWithIndex.foreach { case (live, i) =>
       if (known.codesIn(live).nonEmpty || rights.hasOneOf(learn(live, rights)))
         foreachRow(live, from - 1, to) { cursor =>
@@ -110,15 +110,13 @@ private[sync] final class BufferedLeft(
     * @param last  of the times
     */
   private def foreachRow(live: LiveSection, after: Long, last: Long)(body: RunCursor => Unit): Unit = {
-    val gone = known.gone.in(live.local.version.get)
-    val cursor = live.cursor()
-    try {
-      cursor.firstAfter(after)
-      while (cursor.isValid && cursor.time <= last) {
-        if (!gone.contains(cursor.seq)) body(cursor)
-        cursor.next()
+    val rows = new LivingRows.InStore(after, () => known.gone.in(live.local.version.get)).cursor(live)
+    try
+      while (rows.isValid && rows.row.time <= last) {
+        body(rows.row)
+        rows.next()
       }
-    } finally cursor.close()
+    finally rows.close()
   }
 
   private def stays(live: LiveSection): Boolean =

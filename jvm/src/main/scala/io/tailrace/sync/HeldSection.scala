@@ -58,7 +58,7 @@ private[sync] final class UnindexedRight(reach: Long) extends AutoCloseable {
   /** Begins with the sections that there are when all rows of the batch have been read. */
   def start(all: Seq[HeldSection]): Unit = {
     sections = all.filter(held => !held.isIndexed && held.live.section.minTime <= reach).toArray
-    LocalRun.prepare(sections.toSeq.map(_.live))
+    LiveSection.prepare(sections.toSeq.map(_.live))
     cursors = new Array[KeyCursor](sections.length)
     prefixes = new Array[Long](sections.length)
     minTimes = sections.map(_.live.section.minTime)

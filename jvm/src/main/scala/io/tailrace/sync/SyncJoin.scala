@@ -391,19 +391,19 @@ private[sync] object SyncJoinTasks {
   /** The rows that a store holds. Its oldest row may be newer than this says: only the files would tell. */
   def heldIn(store: TailraceStateStore): SyncHeld = {
     def rows(kind: StoreKind): Long = store.sectionsOf(kind).map(_.section.liveRows).sum
-    def oldest(kind: StoreKind, gone: Long): Option[Long] =
+    def oldest(kind: StoreKind): Option[Long] =
       store
         .sectionsOf(kind)
         .map(_.section)
         .filter(_.liveRows > 0)
-        .map(section => if (section.minTime > gone) section.minTime else gone + 1)
+        .map(store.expiry.notBefore)
         .minOption
     SyncHeld(
       store.id.partitionId,
       rows(StoreKind.HeldLeft),
       rows(StoreKind.HeldRight),
-      oldest(StoreKind.HeldLeft, store.expiredThrough),
-      oldest(StoreKind.HeldRight, store.operatorTime)
+      oldest(StoreKind.HeldLeft),
+      oldest(StoreKind.HeldRight)
     )
   }
 }

@@ -13,7 +13,16 @@ import org.scalatest.BeforeAndAfterAll
 import io.tailrace.state.StateFileNames
 import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.{microsOf, seconds}
-import io.tailrace.testkit.{Checkpoint, Damage, Engaged, Served, SlowSuite, SparkSuite, StreamHarness, TempDirectory}
+import io.tailrace.testkit.{
+  Checkpoint,
+  Damage,
+  Engaged,
+  Served,
+  SlowSuite,
+  SparkSuite,
+  StreamHarness,
+  TempDirectory
+}
 
 class CheckpointInspectionSuite extends SparkSuite with BeforeAndAfterAll with SlowSuite {
   private val keys = (1 to 12).map(i => s"key $i")

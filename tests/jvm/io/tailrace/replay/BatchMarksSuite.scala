@@ -1,6 +1,5 @@
 package io.tailrace.replay
 
-import io.tailrace.testkit.Slow
 import java.io.IOException
 import java.nio.BufferUnderflowException
 import java.util.concurrent.atomic.AtomicLong
@@ -11,6 +10,7 @@ import org.apache.spark.sql.types.{DataType, IntegerType, LongType}
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.common.TailraceStateException
+import io.tailrace.testkit.Slow
 
 /** Tasks of one batch and the driver: the marks that they move, and which of them judges an origin. */
 final class BatchMarksSuite extends AnyFunSuite {

@@ -1,10 +1,11 @@
 package io.tailrace.sync
 
-import io.tailrace.testkit.Slow
 import scala.collection.mutable
 import scala.util.Random
 
 import org.scalatest.funsuite.AnyFunSuite
+
+import io.tailrace.testkit.Slow
 
 /** The index against a plain map. */
 final class RightIndexSuite extends AnyFunSuite {

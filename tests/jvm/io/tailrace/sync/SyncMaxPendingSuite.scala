@@ -9,7 +9,15 @@ import org.scalatest.time.{Millis, Seconds, Span}
 
 import io.tailrace.api.Tailrace
 import io.tailrace.common.TailraceAnalysisException
-import io.tailrace.testkit.{FakeRecord, FakeTopics, ManualClock, SlowSuite, SparkSuite, TempDirectory, Warnings}
+import io.tailrace.testkit.{
+  FakeRecord,
+  FakeTopics,
+  ManualClock,
+  SlowSuite,
+  SparkSuite,
+  TempDirectory,
+  Warnings
+}
 
 /** `max_pending`: while a partition stalls, the others are not read beyond it. */
 final class SyncMaxPendingSuite extends SparkSuite with TempDirectory with SlowSuite {

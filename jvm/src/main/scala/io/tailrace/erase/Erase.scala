@@ -5,8 +5,8 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.tailrace.{SparkCheckpoints, SparkSession}
-import org.json4s.{Formats, NoTypeHints}
 import org.json4s.jackson.Serialization
+import org.json4s.{Formats, NoTypeHints}
 
 import io.tailrace.checkpoint.{BatchFiles, DurableFiles}
 import io.tailrace.common.{Errors, OnFailure, TailraceConf}

@@ -4,7 +4,6 @@ import java.util.UUID
 
 import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.{Column, DataFrame, Row}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{CollectMetrics, LogicalPlan, UnaryNode}
@@ -15,6 +14,7 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types._
+import org.apache.spark.sql.{Column, DataFrame, Row}
 import org.apache.spark.unsafe.Platform
 
 import io.tailrace.common.{Mark, ProgressName}

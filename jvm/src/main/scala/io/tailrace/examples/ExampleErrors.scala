@@ -2,8 +2,8 @@ package io.tailrace.examples
 
 import org.apache.spark.sql.AnalysisException
 
-import io.tailrace.common.TailraceAnalysisException
 import io.tailrace.common.Errors.refuse
+import io.tailrace.common.TailraceAnalysisException
 
 /** The errors of `tailrace.examples`. */
 private[tailrace] object ExampleErrors {

@@ -6,9 +6,21 @@ import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types.StructField
 
 import io.tailrace.common.{Durations, OwnNames, Policy, ProgressName}
-import io.tailrace.join.{JoinColumns, JoinSides, LeftRowWriter, SettingWords}
 import io.tailrace.join.JoinCheckpoint.{Credits, OfExamples}
-import io.tailrace.label.{GroupChange, GroupForm, GroupWriter, JoinOptions, JoinResolution, JoinSettings, LabelJoin, LabelStream, LabelStreams, MatchBound, Matches}
+import io.tailrace.join.{JoinColumns, JoinSides, LeftRowWriter, SettingWords}
+import io.tailrace.label.{
+  GroupChange,
+  GroupForm,
+  GroupWriter,
+  JoinOptions,
+  JoinResolution,
+  JoinSettings,
+  LabelJoin,
+  LabelStream,
+  LabelStreams,
+  MatchBound,
+  Matches
+}
 import io.tailrace.plan.Columns
 import io.tailrace.state.RowMemory
 

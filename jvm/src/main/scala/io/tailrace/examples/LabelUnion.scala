@@ -2,7 +2,6 @@ package io.tailrace.examples
 
 import java.util.Locale
 
-import org.apache.spark.sql.{Column, Dataset}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
@@ -10,6 +9,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, Filter, 
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types._
+import org.apache.spark.sql.{Column, Dataset}
 import org.apache.spark.unsafe.Platform
 
 import io.tailrace.common.{EventTimes, OrderedBytes, OwnNames}

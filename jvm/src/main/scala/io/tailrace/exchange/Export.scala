@@ -6,18 +6,18 @@ import java.util.Arrays
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
 import org.apache.spark.TaskContext
-import org.apache.spark.sql.{Column, DataFrame}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, JoinedRow, UnsafeProjection}
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.functions.{col, unix_micros}
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession, SparkState}
 import org.apache.spark.sql.types._
+import org.apache.spark.sql.{Column, DataFrame}
 import org.apache.spark.util.SerializableConfiguration
 
 import io.tailrace.checkpoint.{DurableFiles, SparkCheckpoint}
-import io.tailrace.common.{LiteralPath, OnFailure, TailraceConf}
 import io.tailrace.common.WatermarkRules.{behind, ofMillis, saturatingAdd}
+import io.tailrace.common.{LiteralPath, OnFailure, TailraceConf}
 import io.tailrace.inspect.{StateColumns, StateDecoder}
 import io.tailrace.join.{Growth, JoinCheckpoint}
 import io.tailrace.rewrite.{JoinState, MatchesOfLefts, RewriteErrors, StoppedQuery, StoredState}

@@ -2,9 +2,9 @@ package io.tailrace.exchange
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
-import org.json4s.{Formats, JInt, JNothing, NoTypeHints}
-import org.json4s.jackson.Serialization
 import org.json4s.jackson.JsonMethods.{parse, parseOpt}
+import org.json4s.jackson.Serialization
+import org.json4s.{Formats, JInt, JNothing, NoTypeHints}
 
 import io.tailrace.checkpoint.{CheckedText, DurableFiles}
 

@@ -2,25 +2,26 @@ package io.tailrace.monitor
 
 import java.nio.charset.StandardCharsets.UTF_8
 import java.time.{Instant, LocalDate}
-import java.util.{LinkedHashMap, UUID}
 import java.util.concurrent.{ScheduledThreadPoolExecutor, TimeUnit}
+import java.util.{LinkedHashMap, UUID}
 
 import scala.collection.immutable.Queue
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
-import com.codahale.metrics.{Gauge, MetricRegistry}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.scheduler.{SparkListener, SparkListenerApplicationEnd}
-import org.apache.spark.sql.streaming.{StreamingQueryListener, StreamingQueryProgress}
 import org.apache.spark.sql.streaming.StreamingQueryListener._
+import org.apache.spark.sql.streaming.{StreamingQueryListener, StreamingQueryProgress}
 import org.apache.spark.sql.tailrace.{SparkMonitoring, StreamWatermarks}
 
 import io.tailrace.checkpoint.DurableFiles
 import io.tailrace.common.{TailraceConf, TailraceStateException}
+
+import com.codahale.metrics.{Gauge, MetricRegistry}
 
 /** The series of all queries of an application, whatever sessions they run in.
   *

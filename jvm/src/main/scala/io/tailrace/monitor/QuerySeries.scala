@@ -2,8 +2,8 @@ package io.tailrace.monitor
 
 import java.time.Instant
 
-import scala.collection.mutable
 import scala.collection.immutable.Queue
+import scala.collection.mutable
 
 import org.apache.spark.sql.streaming.StreamingQueryProgress
 

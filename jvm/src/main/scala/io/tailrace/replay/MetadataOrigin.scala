@@ -1,14 +1,23 @@
 package io.tailrace.replay
 
-import java.util.{Collection => JCollection, Collections, Locale, Map => JMap, Properties}
 import java.util.concurrent.{Future, TimeUnit}
+import java.util.{Collection => JCollection, Collections, Locale, Map => JMap, Properties}
 
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeMap, AttributeReference, AttributeSet, ExprId, Expression, RuntimeReplaceable}
+import org.apache.spark.sql.catalyst.expressions.{
+  Alias,
+  Attribute,
+  AttributeMap,
+  AttributeReference,
+  AttributeSet,
+  ExprId,
+  Expression,
+  RuntimeReplaceable
+}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.tailrace._

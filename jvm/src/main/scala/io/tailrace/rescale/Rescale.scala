@@ -6,8 +6,8 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.tailrace.{CheckpointOperator, SparkRepartition, SparkSession, SparkState}
 import org.apache.spark.util.SerializableConfiguration
-import org.json4s.{Formats, NoTypeHints}
 import org.json4s.jackson.Serialization
+import org.json4s.{Formats, NoTypeHints}
 
 import io.tailrace.checkpoint.{DurableFiles, RepartitionTurn, SparkCheckpoint}
 import io.tailrace.common.{Arguments, OnFailure}

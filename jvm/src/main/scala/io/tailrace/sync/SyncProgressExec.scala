@@ -11,8 +11,15 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.connector.read.streaming.Offset
-import org.apache.spark.sql.execution.{BinaryExecNode, ProjectExec, SparkPlan, SparkStrategy, UnaryExecNode, UnionExec}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.{
+  BinaryExecNode,
+  ProjectExec,
+  SparkPlan,
+  SparkStrategy,
+  UnaryExecNode,
+  UnionExec
+}
 import org.apache.spark.sql.tailrace._
 import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.CalendarInterval

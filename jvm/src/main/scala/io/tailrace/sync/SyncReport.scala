@@ -231,6 +231,7 @@ private[sync] final class SyncNotices(settings: SyncSettings, partitions: SyncPa
 }
 
 private[sync] object SyncNotices extends Logging {
+
   /** Tells the user at the start of a query that nothing bounds what is held. */
   def unlimited(join: String, side: SyncSide, source: String): Unit = logWarning(
     s"TAILRACE_SYNC_UNLIMITED: the join '$join' can't hold back the source of its ${side.name} side, $source: " +

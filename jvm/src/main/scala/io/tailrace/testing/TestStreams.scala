@@ -7,18 +7,23 @@ import java.util.concurrent.{ConcurrentHashMap, ConcurrentSkipListMap, TimeUnit}
 import scala.collection.mutable.ArrayBuffer
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.connector.read._
-import org.apache.spark.sql.connector.read.streaming.{MicroBatchStream, Offset, ReadLimit, SupportsTriggerAvailableNow}
+import org.apache.spark.sql.connector.read.streaming.{
+  MicroBatchStream,
+  Offset,
+  ReadLimit,
+  SupportsTriggerAvailableNow
+}
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.sql.tailrace.{ClockedQuery, PythonRows}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
+import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
 import io.tailrace.driver.DriverClock
 import io.tailrace.watermark.HostProgress

@@ -5,17 +5,24 @@ import java.net.URI
 import java.net.http.{HttpClient, HttpRequest, HttpResponse, HttpTimeoutException}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.time.Duration
-import java.util.concurrent.{CompletableFuture, ConcurrentHashMap, ExecutionException, TimeUnit, TimeoutException}
+import java.util.concurrent.{
+  CompletableFuture,
+  ConcurrentHashMap,
+  ExecutionException,
+  TimeUnit,
+  TimeoutException
+}
 
 import scala.annotation.tailrec
 import scala.jdk.CollectionConverters._
 
-import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
-import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.tailrace.OperatorWords
 
 import io.tailrace.driver.DriverClock
+
+import com.fasterxml.jackson.databind.node.ObjectNode
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
 /** Sends the requests of one application to its watermark servers. While all of them are away, attempts
   * become rarer. A batch waits at most [[ServerFailover.Timeout]] for each server in an attempt.

@@ -2,16 +2,16 @@ package org.apache.spark.sql.tailrace
 
 import java.io.File
 import java.util.UUID
-import java.util.concurrent.{Executor, ExecutorService, PriorityBlockingQueue, ThreadPoolExecutor, TimeUnit}
 import java.util.concurrent.atomic.AtomicReference
+import java.util.concurrent.{Executor, ExecutorService, PriorityBlockingQueue, ThreadPoolExecutor, TimeUnit}
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.internal.config.MEMORY_STORAGE_FRACTION
 import org.apache.spark.memory.{MemoryManager, MemoryMode, TaskMemoryManager, UnifiedMemoryManager}
 import org.apache.spark.sql.execution.streaming.state.StateStore
 import org.apache.spark.storage.TempLocalBlockId
 import org.apache.spark.util.{ThreadUtils, Utils}
+import org.apache.spark.{SparkEnv, TaskContext}
 
 /** Spark's internals that the state engine uses. */
 object SparkState {

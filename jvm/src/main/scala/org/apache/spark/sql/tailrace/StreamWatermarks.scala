@@ -7,7 +7,6 @@ import java.util.concurrent.locks.ReentrantLock
 import scala.collection.mutable
 
 import org.apache.spark.SparkContext
-import org.apache.spark.sql.{DataFrame, Dataset, Row}
 import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
 import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
@@ -16,6 +15,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeSta
 import org.apache.spark.sql.execution.streaming.runtime._
 import org.apache.spark.sql.execution.streaming.sources.ForeachBatchSink
 import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery, StreamingQueryManager}
+import org.apache.spark.sql.{DataFrame, Dataset, Row}
 import org.apache.spark.util.Clock
 
 /** The watermark of one stream of a query: its newest event time, less its delay.

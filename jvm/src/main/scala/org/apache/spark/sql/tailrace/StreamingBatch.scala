@@ -2,8 +2,8 @@ package org.apache.spark.sql.tailrace
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.connector.catalog.Table
-import org.apache.spark.sql.execution.{SQLExecution, SparkPlan}
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
+import org.apache.spark.sql.execution.{SQLExecution, SparkPlan}
 
 /** The micro-batch that this thread plans or runs.
   *

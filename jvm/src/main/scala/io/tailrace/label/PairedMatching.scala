@@ -4,9 +4,108 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.unsafe.Platform
 
-import io.tailrace.join.StoredJoinContext
+import io.tailrace.common.RowMemoryExhausted
+import io.tailrace.join.{Pass, StoredJoinContext}
 import io.tailrace.state._
+
+/** The matching of how = "inner": a pair is emitted in the batch that brings the later of its two rows. Both
+  * sides are key-sorted.
+  *
+  * {{{
+  *   new left  rows  x  right rows of earlier batches
+  *   new right rows  x  left rows of earlier batches and of this one
+  * }}}
+  *
+  * This gives each pair once. A row stays until the watermark says that no partner can come: a left row of
+  * 12:00 with after = 30 minutes until 12:30, a right row of 12:00 with before = 0 until 12:00. With `exactly_one` it
+  * leaves with its partner.
+  */
+private[label] final class PairedMatching(batch: LabelBatch) extends LabelMatching {
+  import batch.context._
+  import batch.times.{bucketWidth, earlier, watermark}
+  import batch.{closedThrough, context, decidedThrough, settings, window}
+
+  private val leftKind = StoreKind.LeftKeySorted
+  private val rightKind = StoreKind.RightKeySorted
+  private val earlierLeft = store.sectionsOf(leftKind).filter(_.section.liveRows > 0)
+  private val earlierRight = store.sectionsOf(rightKind).filter(_.section.liveRows > 0)
+  private val written = new WrittenSides(store, leftKind, rightKind, bucketWidth)
+  private val oneToOne = Option.when(settings.exactlyOne)(new OneToOne(context, bucketWidth))
+  private lazy val writer = new PairWriter(columns, settings.marksLate)
+
+  override def write(left: RowBuffer, right: RowBuffer): Unit = written.add(left, right)
+
+  override def passes: Seq[() => Pass] = {
+    import window.{after, before}
+    Seq(
+      () => pairs(written.left, earlierRight, -before, after, probesAreLeft = true),
+      () => pairs(written.right, earlierLeft ++ written.left, -after, before, probesAreLeft = false)
+    ) ++ earlier.map { was => () =>
+      pairs(earlierLeft, earlierRight, was.after + 1, after, probesAreLeft = true)
+    }
+  }
+
+  private def pairs(
+      probing: Seq[LiveSection],
+      of: Seq[LiveSection],
+      from: Long,
+      to: Long,
+      probesAreLeft: Boolean
+  ): Pairs = {
+    val found: MatchedPairs = oneToOne match {
+      case None => new ArrivalMatches(probing, of, from, to, context)
+      case Some(one) => new one.Pairs(probing, of, PairWindow(from, to, probesAreLeft, closedThrough))
+    }
+    new Pairs(found, probesAreLeft)
+  }
+
+  /** The pairs of the probing rows with those of the other side. */
+  private final class Pairs(pairs: MatchedPairs, probesAreLeft: Boolean) extends Pass {
+    private val left = new UnsafeRow(columns.left.size)
+    private val right = new UnsafeRow(columns.payload.size)
+    private val probe = if (probesAreLeft) left else right
+    private val candidate = if (probesAreLeft) right else left
+    private val labelsOut = metric(LabelMetrics.LabelsOut)
+    private val onArrival = metric(LabelMetrics.MatchedOnArrival)
+
+    private def leftTime: Long = if (probesAreLeft) pairs.probeTime else pairs.candidateTime
+
+    override protected def step(): UnsafeRow =
+      if (!pairs.next()) {
+        end()
+        null
+      } else if (leftTime <= closedThrough) null
+      else {
+        labelsOut += 1
+        onArrival += 1
+        pairs.pointTo(probe, candidate)
+        writer.write(left, right)
+      }
+
+    override def close(): Unit = pairs.close()
+  }
+
+  override def expiryNanos: Long = 0L
+
+  override def expire(): Long = {
+    batch.keepWatermark()
+    // A section is there as long as one of its rows is, and a window that grows would reach the others.
+    store.markExpired(leftKind, decidedThrough, _ => 0L)
+    val left = Math.max(window.leftExpiry(watermark), decidedThrough)
+    val right = window.rightExpiryOnMatch(watermark)
+    val gone = oneToOne.fold(0L)(_.settle())
+    val expired = store.dropThrough(leftKind, left) + store.dropThrough(rightKind, right)
+    oneToOne.foreach { pairs =>
+      pairs.dropThrough(left, right)
+      metric(LabelMetrics.UnpairedRows) += expired
+    }
+    gone + expired
+  }
+
+  override def close(): Unit = oneToOne.foreach(_.close())
+}
 
 /** The promise of `exactly_one`: a left row has one match at the most, and so has a right row. Both leave the state when
   * they have been paired.
@@ -177,8 +276,8 @@ private[label] final class OneToOne(context: StoredJoinContext, bucketWidth: Lon
 
 /** Where the partners of probing rows are.
   *
-  * @param from          a partner is at a probing row's time plus this at the least
-  * @param to            and at its time plus this at the most
+  * @param from          a partner is at least at a probing row's time plus this
+  * @param to            and at most at its time plus this
   * @param probesAreLeft which side probes
   * @param closedThrough left rows up to this time get none
   */
@@ -212,7 +311,7 @@ private[label] final case class PairWindow(
   *                                       it takes this one; those before it are taken, or too early
   * }}}
   *
-  * What is taken is told to the caller, who adds it to `gone` before the next one.
+  * The caller adds each row that is taken to `gone` before it asks for the next pair.
   *
   * @param sections of the candidates
   * @param gone     candidates that nobody gets
@@ -331,4 +430,136 @@ private[label] final class KeyProbes(
     to.pointTo(buffer.base(row), buffer.valueOffset(row), buffer.valueLength(row))
 
   override def close(): Unit = one.close()
+}
+
+/** Rows of key-sorted sections by key, time and content. Sections have rows of one key and time in the order in which
+  * they came, which another try of the batch, or another number of partitions, may change:
+  *
+  * {{{
+  *   sections    (A,12:00) z   (A,12:00) x   (A,12:01) y        in the order of arrival
+  *   here        (A,12:00) x   (A,12:00) z   (A,12:01) y
+  * }}}
+  *
+  * Rows of one key and time are sorted in local files if they don't fit in memory.
+  *
+  * @param rows by key and time
+  */
+private[label] final class RowsInOrder(rows: CursorRows, context: StoredJoinContext) extends AutoCloseable {
+  import RowsInOrder._
+  import context.{bufferBytes, memory, store}
+
+  // Rows of one key and time, each with its number and that of its section behind its value.
+  private lazy val ties: OrderedRows = new OrderedRows(store, memory, bufferBytes, () => ties.makeRoom())
+  private val tiesOf = new ArrayBuffer[LiveSection]
+  private var hasTies = false
+  private var isTied = false
+  private val tied = new UnsafeRow(0)
+  private var from: LiveSection = _
+
+  def isEmpty: Boolean = !isTied && rows.isEmpty
+
+  /** The time of the next row. */
+  def time: Long = if (isTied) RowLayout.time(ties.base, ties.at) else rows.head.time
+
+  /** True if the next row has the key of a row: see [[io.tailrace.state.RowLayout]]. */
+  def hasKey(base: AnyRef, at: Long): Boolean =
+    if (!isTied) rows.head.compareKey(base, at) == 0
+    else {
+      val prefix = RowLayout.keyPrefix(base, at)
+      RowLayout.compareKeys(ties.keyPrefix, ties.base, ties.at, prefix, base, at) == 0
+    }
+
+  /** Appends the next row to others. Where there is none, it must have room.
+    *
+    * @return false: there is no room for it, and it is still the next one
+    */
+  def appendTo(to: RowBuffer): Boolean =
+    if (isTied) appendTied(to)
+    else
+      to.appendIfRoom(rows.head.base, rows.head.at) && {
+        from = rows.headSection
+        rows.drop()
+        val last = to.size - 1
+        !isTie(to.time(last), to.base(last), to.at(last)) || {
+          gather(to)
+          appendTied(to)
+        }
+      }
+
+  /** The section of the row that was appended last. */
+  def section: LiveSection = from
+
+  /** Leaves out the rows before a time. For rows of one key. */
+  def dropBefore(until: Long): Unit = {
+    if (isTied && time < until) endTies()
+    while (!isTied && !rows.isEmpty && rows.head.time < until) rows.drop()
+  }
+
+  private def isTie(time: Long, base: AnyRef, at: Long): Boolean =
+    !rows.isEmpty && rows.head.time == time && rows.head.compareKey(base, at) == 0
+
+  /** Takes the last row back, and sorts it with all others of its key and time. */
+  private def gather(to: RowBuffer): Unit = {
+    val last = to.size - 1
+    val key = RowLayout.keyBytes(to.base(last), to.at(last))
+    val (probe, time) = (RowLayout.ofKey(key, key.length), to.time(last))
+    hasTies = true
+    tie(key, to.base(last), to.at(last), from)
+    to.truncate(last)
+    while (isTie(time, probe, Start)) {
+      tie(key, rows.head.base, rows.head.at, rows.headSection)
+      rows.drop()
+    }
+    ties.start()
+    isTied = ties.next()
+  }
+
+  private def tie(key: Array[Byte], base: AnyRef, at: Long, of: LiveSection): Unit = {
+    if (tiesOf.isEmpty || (tiesOf.last ne of)) tiesOf += of
+    val length = RowLayout.valueLength(base, at)
+    val value = new Array[Byte](length + Behind)
+    Platform.copyMemory(base, RowLayout.valueAt(base, at), value, Start, length.toLong)
+    Platform.putLong(value, Start + length, RowLayout.seq(base, at))
+    Platform.putLong(value, Start + length + 8, tiesOf.size - 1L)
+    tied.pointTo(value, value.length)
+    ties.append(key, key.length, RowLayout.time(base, at), 0L, tied)
+  }
+
+  private def appendTied(to: RowBuffer): Boolean = {
+    val (base, at) = (ties.base, ties.at)
+    val key = RowLayout.keyBytes(base, at)
+    val valueAt = RowLayout.valueAt(base, at)
+    val length = RowLayout.valueLength(base, at) - Behind
+    val behind = valueAt + length
+    val (seq, of) = (Platform.getLong(base, behind), Platform.getLong(base, behind + 8).toInt)
+    val hasRoom =
+      try {
+        to.append(key, key.length, RowLayout.time(base, at), seq, base, valueAt, length): Unit
+        true
+      } catch { case _: RowMemoryExhausted if !to.isEmpty => false }
+    if (hasRoom) {
+      from = tiesOf(of)
+      if (!ties.next()) endTies()
+    }
+    hasRoom
+  }
+
+  private def endTies(): Unit = {
+    isTied = false
+    tiesOf.clear()
+    ties.restart()
+  }
+
+  override def close(): Unit = {
+    isTied = false
+    rows.close()
+    if (hasTies) ties.close()
+  }
+}
+
+private object RowsInOrder {
+  private val Start = Platform.BYTE_ARRAY_OFFSET.toLong
+
+  /** Bytes behind a value. No row's value is the beginning of another one's, so they decide between equal rows only. */
+  private val Behind = 16
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,7 +35,7 @@ class ErasedSide:
 
 @dataclass(frozen=True)
 class Erased:
-    """What `erase` has done, or would do.
+    """The result of `erase`: the rows that it has erased, or would erase.
 
     Attributes:
         checkpoint: the query's checkpointLocation.
@@ -73,11 +72,11 @@ def erase(
         tailrace.erase(spark, "/data/checkpoint", "user_id = 7")
         # and start the query again, as before
 
-    The rows never come out, neither as left rows nor in the groups of others, and when the call returns their
-    bytes are in no file of the state. The query must be stopped, by `stop()` or by a failure. A Spark job
-    writes the whole state anew without the rows; then the former files are deleted, with all earlier
-    versions. So the query can't be set back behind this point. One that runs in another process, unseen,
-    ends with an error of Spark's at its next micro-batch, and is started again then.
+    The rows are never emitted, neither as left rows nor in the groups of others, and when the call returns
+    their bytes are in no file of the state. The query must be stopped, by `stop()` or by a failure. A Spark
+    job writes the whole state anew without the rows; then the former files are deleted, with all earlier
+    versions. So the query can't be set back behind this point. One that runs in another process, unseen, ends
+    with an error of Spark's at its next micro-batch, and is started again then.
 
     The condition applies to the rows of one side. A key column is there on both sides, by the names of
     either, or as `key.user_id`; any other column is that of one side, and `left.note` or `right.note` where
@@ -118,12 +117,9 @@ def erase(
     if subjects is not None:
         arguments.kind(subjects, DataFrame, "subjects")
     numbers = [arguments.count(number, "operators") for number in operators]
-    options = {
-        name: "true"
-        for name, chosen in (("only_tailrace", only_tailrace), ("dry_run", dry_run))
-        if arguments.flag(chosen, name)
-    }
-    told = json.loads(calls.erased(spark, path, condition, subjects, numbers, options))
+    options = arguments.flags(only_tailrace=only_tailrace, dry_run=dry_run)
+    rows = {"where": condition, "subjects": subjects, "operators": numbers}
+    told = calls.ask("erase", spark, checkpoint=path, **rows, **options)
     return Erased(
         checkpoint=told["checkpoint"],
         version=told["version"],

@@ -1,7 +1,7 @@
 """The errors that Tailrace raises.
 
     TailraceError
-    ├── TailraceSessionError   the Spark session lacks a part, or has a setting that makes no sense
+    ├── TailraceSessionError   the Spark session lacks a part, or has an invalid setting
     ├── TailraceVersionError   wheel, jar, Spark, Scala and Java don't fit together
     ├── TailraceJoinError      a join that can't be planned: columns, types, durations, options, watermarks
     ├── TailraceReplayError    record metadata or a replay filter that isn't right

@@ -72,7 +72,7 @@ def filter_replays(
             there. All records of one producer and source partition have to be in one of these partitions.
         disorder: how far below the greatest offset, in offsets, a record may come and still be told from its
             replay: 0 for a source that is read in order. At most 4096; it costs one bit for each mark.
-        on_replay: "drop": replays are left out, and counted. "mark": they come out, too, with "replay" in a
+        on_replay: "drop": replays are left out, and counted. "mark": they are emitted, with "replay" in a
             column `_mark`.
         forget_after: a duration: an origin without a record for longer than this loses its mark, so that the
             table doesn't grow without end. A warning names it (TAILRACE_REPLAY_FORGOTTEN) and `forgotten`
@@ -91,7 +91,7 @@ def filter_replays(
         generates no code for it, as with more than 100 columns. Otherwise, the next batch fails.
 
     Raises:
-        TailraceReplayError: a column is unknown or of a wrong type, or an option makes no sense.
+        TailraceReplayError: a column is unknown or of a wrong type, or an option is invalid.
         TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type, or only some of `pid`, `partition` and `offset` are
             given.
@@ -113,7 +113,8 @@ def filter_replays(
         | arguments.durations(**arguments.given(forget_after=forget_after))
         | columns.named(**arguments.given(event_time=event_time))
     )
-    return calls.plan("filterReplays", frame, metadata, columns.names(order, "order"), options)
+    ordered = columns.names(order, "order")
+    return calls.plan("filter_replays", frame, frame=frame, metadata=metadata, order=ordered, **options)
 
 
 def producer_id(
@@ -215,7 +216,7 @@ def source_partition(partition: ColumnOrName, destination_partitions: int) -> Co
     Raises:
         TypeError: `destination_partitions` isn't an int.
     """
-    count = int(arguments.count(destination_partitions, "destination_partitions"))
+    count = arguments.count(destination_partitions, "destination_partitions")
     return F.call_function("source_partition", _column(partition, "partition"), F.lit(count))
 
 

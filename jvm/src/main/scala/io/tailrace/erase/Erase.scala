@@ -7,13 +7,13 @@ import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.tailrace.{SparkCheckpoints, SparkSession}
 
 import io.tailrace.checkpoint.{BatchFiles, DurableFiles}
-import io.tailrace.common.{Errors, OnFailure, TailraceConf}
+import io.tailrace.common.{CallDocument, Errors, OnFailure, TailraceConf}
 import io.tailrace.inspect.StateColumns
 import io.tailrace.join.{FormerLayouts, JoinCheckpoint, LabelSettings}
 import io.tailrace.rewrite._
 import io.tailrace.state.{Manifest, StateLayout}
 
-/** Whose rows are erased, and where.
+/** The rows that are erased, and their joins.
   *
   * @param where        a condition of Spark SQL
   * @param subjects     a table of them instead
@@ -29,6 +29,16 @@ final case class EraseOptions(
     dryRun: Boolean = false
 )
 
+object EraseOptions {
+  private[tailrace] def of(document: CallDocument): EraseOptions = EraseOptions(
+    where = document.get("where").map(_.text),
+    subjects = document.get("subjects").map(_.frame),
+    operators = document("operators").list.map(_.long),
+    onlyTailrace = document("only_tailrace").flag,
+    dryRun = document("dry_run").flag
+  )
+}
+
 /** Erases rows of a checkpoint's joins, from the state and from each version of it. The query must not run.
   *
   * {{{
@@ -36,11 +46,11 @@ final case class EraseOptions(
   *   2  manifests          of the new files, of the same version
   *   3  offsets/<next>     an empty batch: a query that runs elsewhere, unseen, can't go on any more
   *   4  tailrace-join.json names the new files, by one write for each join
-  *   5  the files of before are deleted, with all earlier versions, and rows that had come out
+  *   5  the previous files are deleted, with all earlier versions, and rows that had been emitted
   * }}}
   *
-  * Until step 4 the query continues with what it had. Behind it, it continues without the rows, and deletes the files
-  * itself where this one has died. To erase again does all of it anew.
+  * Until step 4 the query resumes with all rows. After it, the query resumes without the erased ones, and deletes the
+  * files itself if this process has died. To erase again does all of it anew.
   */
 private[tailrace] final class Erase(session: SparkSession, checkpoint: String, options: EraseOptions) {
   private val query =
@@ -118,7 +128,7 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
     }
   }
 
-  /** What can't be erased, in words. */
+  /** The places that can't be erased, in words. */
   private def others: Seq[String] = {
     if (spark.partitions(completed) != named) throw EraseErrors.rescaleCutOff(checkpoint, named)
     val files = DurableFiles.in(query.root, conf)
@@ -183,7 +193,7 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
   }
 
   private def turnOver(targets: Seq[ErasedJoin]): Unit = {
-    // A batch that was cut off may have run again elsewhere, with the files of before.
+    // An interrupted batch may have run again elsewhere, with the previous files.
     checkCompleted()
     targets.headOption.foreach { target =>
       OnFailure(turnBack(target)) {

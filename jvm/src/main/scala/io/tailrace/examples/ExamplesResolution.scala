@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.tailrace.SparkPlans
 
-import io.tailrace.common.{Durations, OwnNames, Policy, ProgressName}
+import io.tailrace.common.{Durations, OwnNames, Policy, ProgressName, TimeSpan}
 import io.tailrace.join.JoinCheckpoint.{Credits, OfExamples}
 import io.tailrace.join.JoinSides
 import io.tailrace.label.{JoinOptions, JoinResolution, LabelJoin, LabelStream, LabelStreams}
@@ -19,7 +19,7 @@ import io.tailrace.plan.Columns
   * }}}
   *
   * So an impression is in the state once, and its row is emitted when the longest window has closed. Each label
-  * has its own window, keys and policy behind the join.
+  * has its own window, keys and policy downstream of the join.
   *
   * @param sameName the session's rule for names, case-insensitive by default
   */
@@ -66,7 +66,7 @@ private[tailrace] final class ExamplesResolution(
     val (lefts, columns) = (sides.columns("left"), sides.columns("right"))
     // Without checks: their types may still have to be made equal.
     val on = label.on.map { case (l, r) => lefts.find("on", l) -> columns.find("on", r) }
-    val attribution = label.attribution.map(Attribution.of(_, join.arguments))
+    val attribution = label.attribution.map(_.settings(join.arguments))
     label.stall: Unit
     if (attribution.exists(_.isShared))
       columns.checkAdded(LabelRule.Credit.name, Columns.rename(LabelRule.Credit.name))
@@ -109,7 +109,7 @@ private[tailrace] final class ExamplesResolution(
       options: ExampleOptions
   ): LogicalPlan = {
     if (options.horizons.nonEmpty)
-      // A later impression may have a share of an event: who has which is known behind the label's own window only.
+      // A later impression may have a share of an event: the shares are known after the label's own window only.
       found.find(one => one.isAttributed && one.window.before > 0).foreach { one =>
         throw one.label
           .alone(options)
@@ -125,11 +125,11 @@ private[tailrace] final class ExamplesResolution(
     val all = JoinOptions(
       leftTime = options.time,
       rightTime = LabelUnion.Time,
-      after = s"${windows.map(_.after).max} microseconds",
-      before = s"${windows.map(_.before).max} microseconds",
+      after = TimeSpan.ofMicros(windows.map(_.after).max),
+      before = TimeSpan.ofMicros(windows.map(_.before).max),
       into = Group,
       onLate = options.onLate,
-      // Of the impressions that share a late event, some may have been emitted without it.
+      // Some of the impressions that share a late event may have been emitted without it.
       lateLabels = Option.when(found.exists(_.isAttributed))(false),
       releaseEvery = options.releaseEvery,
       horizons = options.horizons,
@@ -165,19 +165,19 @@ private[tailrace] final class ExamplesResolution(
     }
   }
 
-  /** Refuses what lets examples out before their time, or twice: what such an example has of an event that others share
-    * would change with events and impressions that come later.
+  /** Refuses options that emit examples early, or twice: the share of such an example in an event would change with
+    * later events and impressions.
     */
   private def checkIsFinal(one: FoundLabel, options: ExampleOptions): Unit = {
     val has = s"none, because label '${one.label.name}' has an attribution"
-    options.amendFor.foreach { text =>
+    options.amendFor.foreach { length =>
       val allowed = s"$has: a late event would change the shares of several examples"
-      throw ExampleOptions.arguments.invalid("amend_for", text, allowed)
+      throw ExampleOptions.arguments.invalid("amend_for", length, allowed)
     }
-    options.closeAfter.foreach { text =>
+    options.closeAfter.foreach { length =>
       val allowed =
         s"$has: examples would have their shares before all impressions are there that share an event"
-      throw ExampleOptions.arguments.invalid("close_after", text, allowed)
+      throw ExampleOptions.arguments.invalid("close_after", length, allowed)
     }
     // Each impression is read twice, as an example and as a touch.
     if (!left.isStreaming && !left.deterministic) throw ExampleErrors.impressionsChange(one.label.name)

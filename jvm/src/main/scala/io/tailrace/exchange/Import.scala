@@ -17,7 +17,7 @@ import io.tailrace.inspect.StateColumns
 import io.tailrace.join.{ColumnTexts, ImportableJoin, JoinCheckpoint, JoinNode, KeptColumns, LabelSettings}
 import io.tailrace.plan.TailraceNode
 
-/** What an import has made.
+/** The checkpoint that an import has made.
   *
   * @param batch that the query continues behind
   * @param left  rows
@@ -27,7 +27,7 @@ final case class ImportReport(checkpoint: String, batch: Long, left: Long, right
 
 /** Rows that a query's join begins with.
   *
-  * @param offsets     where each source of the query has been read to: Spark's JSON of it, in the order of the query, "-"
+  * @param offsets     the end of the data that each source of the query has been read to: Spark's JSON of it, in the order of the query, "-"
   *                    for a source that begins as it is set. None: all begin as they are set
   * @param watermarkMs of the first batch, in milliseconds
   * @param batch       the last one that the query's sink has; 0 for a new sink
@@ -102,7 +102,7 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
 
   /** The columns that the side has, of the rows, by name.
     *
-    * @param also one more column of the table
+    * @param also an additional column of the table
     */
   private def rows(
       side: String,

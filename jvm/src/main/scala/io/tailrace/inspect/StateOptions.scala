@@ -7,7 +7,7 @@ import io.tailrace.common.{Errors, TailraceAnalysisException}
 /** The options of `tailrace-state`.
   *
   * @param path     the checkpoint
-  * @param of       what is read
+  * @param of       the contents that are read
   * @param version  that of the newest completed batch by default
   * @param from     the version that it is compared with
   * @param operator number or name of an operator
@@ -57,7 +57,7 @@ private[inspect] object StateOptions {
     Errors.optionInvalid("""spark.read.format("tailrace-state")""", option, value, allowed)
 }
 
-/** What a query's operators keep, which the format shows one at a time.
+/** The contents of a query's state, which the format shows one at a time.
   *
   * @param name of the option `of`
   */

@@ -10,7 +10,7 @@ import org.apache.spark.sql.{Column, DataFrame, Dataset, Row, SparkSession}
 
 import io.tailrace.asof.{AsOfOptions, AsOfResolution}
 import io.tailrace.checkpoint.SparkCheckpoint
-import io.tailrace.common.OwnNames
+import io.tailrace.common.{OwnNames, TimeSpan}
 import io.tailrace.erase.{Erase, EraseOptions, EraseReport}
 import io.tailrace.examples._
 import io.tailrace.exchange._
@@ -25,7 +25,7 @@ import io.tailrace.watermark.{StampColumns, StampResolution, WatermarkOptions, W
 import io.tailrace.windows.{ReportTable, WindowOptions, WindowSink, WindowsResolution}
 
 /** Tailrace for Scala. Names and meanings are those of the Python package. */
-object Tailrace extends StateCommands {
+object Tailrace {
 
   /** Joins each left row with the right rows of equal keys whose time is in
     * `[left time - before, left time + after]`, both ends included.
@@ -223,7 +223,7 @@ object Tailrace extends StateCommands {
     planned(frame)(new StampResolution(_, _).resolve(into))
   }
 
-  /** Sets the event-time watermark by the stamps of the records: the least of the partitions' latest stamps.
+  /** Sets the event-time watermark by the stamps of the records: the minimum of the partitions' latest stamps.
     * The completeness of the stamps is multiplied with that of `options`.
     *
     * @param eventTime the time that assigns rows to windows; the stamps only close them
@@ -289,7 +289,7 @@ object Tailrace extends StateCommands {
     ReportTable.read(session.asInstanceOf[ClassicSession], path)
 
   /** Feeds the results of an operation back to it: each result is emitted, and is given to `op` again,
-    * until `op` gives no more rows. The rows of `frame` itself aren't emitted.
+    * until `op` gives none. The rows of `frame` itself aren't emitted.
     *
     * {{{
     *   val ancestors = Tailrace.recursively(nodes.select("node"), RecursionOptions()) { updates =>
@@ -298,7 +298,7 @@ object Tailrace extends StateCommands {
     * }}}
     *
     * Without state (maps, filters, explodes, joins with tables) all rounds are in one micro-batch. With
-    * state, such as a join of streams, rows go round by a log in the query's checkpoint, one round for each
+    * state, such as a join of streams, rows go round by a log in the query's checkpoint, one iteration per
     * micro-batch, exactly once over failures.
     *
     * @param op is called once, here. Its result has the columns of its argument
@@ -308,38 +308,6 @@ object Tailrace extends StateCommands {
     val call = beginRecursion(frame, options)
     call.result(op(call.argument))
   }
-
-  /** Refuses names of columns that Tailrace adds itself.
-    *
-    * @param added columns that the arguments name
-    */
-  private def checkNames(call: String, added: Seq[String], frames: Dataset[_]*): Unit = {
-    frames.headOption.foreach(frame => SessionCheck.check(frame.sparkSession))
-    OwnNames.check(call, added ++ frames.flatMap(SparkPlans.analyzed(_).output.map(_.name)))
-  }
-
-  /** A DataFrame of the same session, which must have all that Tailrace needs.
-    *
-    * @param resolve takes the plan of `frame` and the session's rule for names
-    */
-  private def planned(frame: Dataset[_])(resolve: (LogicalPlan, Resolver) => LogicalPlan): DataFrame = {
-    val session = SessionCheck.check(frame.sparkSession)
-    SparkPlans.toFrame(session, resolve(SparkPlans.analyzed(frame), session.sessionState.conf.resolver))
-  }
-
-  /** @param id see [[RecursionCall]] */
-  private[api] def beginRecursion(
-      frame: Dataset[_],
-      options: RecursionOptions,
-      id: Option[Long] = None
-  ): RecursionCall = {
-    checkNames(RecursionOptions.arguments.call, options.depthColumn.toSeq, frame)
-    new RecursionCall(frame, options, id)
-  }
-}
-
-/** What can be done with the checkpoint of a query that doesn't run. */
-trait StateCommands {
 
   /** Gives the joins of a checkpoint another number of state partitions. The query must not run: it continues with
     * the new number when it starts again. After an error it continues with either, and the call may be repeated.
@@ -363,7 +331,7 @@ trait StateCommands {
     }
   }
 
-  /** Writes the rows that wait in a checkpoint's joins as Parquet. The query must not run.
+  /** Writes the buffered rows of a checkpoint's joins as Parquet. The query must not run.
     *
     * @param directory must not exist
     * @param dryRun    only reads and counts the rows
@@ -393,7 +361,7 @@ trait StateCommands {
       (left, right, on, exported) => {
         import exported.settings
         def time(name: String) = settings(name)
-        Tailrace.joinOf(
+        joinOf(
           left.withWatermark(time("left_time"), "0 seconds"),
           right.withWatermark(time("right_time"), "0 seconds"),
           on,
@@ -405,13 +373,13 @@ trait StateCommands {
             how = settings("how"),
             // The column isn't part of the state: any name will do that no left column has.
             into = if (settings("how") == "left") OwnNames.of("labels") else "labels",
-            releaseEvery = settings.get("release_every"),
+            releaseEvery = settings.get("release_every").map(TimeSpan(_)),
             lateLabels = settings.get("late_labels").map(_.toBoolean),
             release = settings.getOrElse("release", "closed"),
             `match` = if (settings.contains("release")) "first" else "all",
             exactlyOne = settings.contains("exactly_one"),
             // For how long, the state doesn't say: the query will.
-            amendFor = exported.state.flatMap(_.amendsAfter).map(_ => "1 second")
+            amendFor = exported.state.flatMap(_.amendsAfter).map(_ => TimeSpan("1 second"))
           )
         )
       }
@@ -439,8 +407,8 @@ trait StateCommands {
     new Import(session, SparkPlans.analyzed(frame), checkpoint).run(options)
   }
 
-  /** Erases rows of a checkpoint's joins, from all versions of the state. The query must not run: it goes on without
-    * these rows when it starts again. After an error it may continue with them, and the call may be repeated.
+  /** Erases rows of a checkpoint's joins, from all versions of the state. The query must not run: it resumes
+    * without these rows. After an error it may continue with them, and the call may be repeated.
     *
     * @param checkpoint the query's checkpointLocation
     * @throws io.tailrace.common.TailraceAnalysisException if nothing can be erased so
@@ -450,6 +418,34 @@ trait StateCommands {
     SparkCheckpoint.readable(checkpoint) {
       new Erase(session.asInstanceOf[ClassicSession], checkpoint, options).run()
     }
+
+  /** Refuses names of columns that Tailrace adds itself.
+    *
+    * @param added columns that the arguments name
+    */
+  private def checkNames(call: String, added: Seq[String], frames: Dataset[_]*): Unit = {
+    frames.headOption.foreach(frame => SessionCheck.check(frame.sparkSession))
+    OwnNames.check(call, added ++ frames.flatMap(SparkPlans.analyzed(_).output.map(_.name)))
+  }
+
+  /** A DataFrame of the same session, which must have all that Tailrace needs.
+    *
+    * @param resolve takes the plan of `frame` and the session's rule for names
+    */
+  private def planned(frame: Dataset[_])(resolve: (LogicalPlan, Resolver) => LogicalPlan): DataFrame = {
+    val session = SessionCheck.check(frame.sparkSession)
+    SparkPlans.toFrame(session, resolve(SparkPlans.analyzed(frame), session.sessionState.conf.resolver))
+  }
+
+  /** @param id see [[RecursionCall]] */
+  private[api] def beginRecursion(
+      frame: Dataset[_],
+      options: RecursionOptions,
+      id: Option[Long] = None
+  ): RecursionCall = {
+    checkNames(RecursionOptions.arguments.call, options.depthColumn.toSeq, frame)
+    new RecursionCall(frame, options, id)
+  }
 }
 
 /** Splits the rows of keys that the user names over several partitions. By its key alone, all rows of one

@@ -55,7 +55,8 @@ private final class LabelInput(batch: LabelBatch, matching: LabelMatching) exten
   }
 
   def readRight(rows: Iterator[InternalRow]): Pass = {
-    val receiver = if (columns.areImported) new ImportedRight(batch, input) else new ArrivingRight(batch, input)
+    val receiver =
+      if (columns.areImported) new ImportedRight(batch, input) else new ArrivingRight(batch, input)
     input.read(rows, columns.right, receiver)
   }
 

@@ -285,11 +285,11 @@ private[asof] final class AsOfTask(
   }
 }
 
-/** Reads the inputs of an as-of join: encodes keys, tells late rows from others, and left rows that are emitted in
+/** Reads the inputs of an as-of join: encodes keys, separates late rows from others, and left rows that are emitted in
   * this micro-batch from those that stay buffered. Left rows without a time are emitted at once.
   *
   * @param through    left rows up to this time are emitted in this micro-batch
-  * @param late       what becomes of late left rows
+  * @param late       the treatment of late left rows
   */
 private[asof] final class AsOfInput(
     context: StoredJoinContext,

@@ -66,7 +66,7 @@ final case class ExampleLabel(
   /** @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed */
   private[examples] def stall: OnStall = {
     val arguments = new Arguments(call)
-    // Spark's watermark is that of the stream that is furthest behind, and nobody can take one out of it.
+    // Spark's watermark is that of the slowest stream, and no stream can be excluded from it.
     val allowed = Policy.onStall.filterNot(_ == Policy.Exclude)
     if (onStall == Policy.Exclude.name) throw ExampleErrors.excludesLabel(name)
     OnStall(
@@ -110,7 +110,7 @@ final case class ExampleFeatures(
     delay: String = "0 seconds"
 ) {
   private[tailrace] def asOf(options: ExampleOptions): AsOfOptions =
-    // Late rows that are marked come out of the join behind its watermark, and amended ones do.
+    // Late rows that are marked, and amended ones, are emitted by the join with times before its watermark.
     AsOfOptions(
       options.time,
       time,

@@ -35,7 +35,7 @@ class ErasedSide:
 
 @dataclass(frozen=True)
 class Erased:
-    """The result of `erase`: the rows that it has erased, or would erase.
+    """The result of `erase`, or of its dry run.
 
     Attributes:
         checkpoint: the query's checkpointLocation.
@@ -74,9 +74,9 @@ def erase(
 
     The rows are never emitted, neither as left rows nor in the groups of others, and when the call returns
     their bytes are in no file of the state. The query must be stopped, by `stop()` or by a failure. A Spark
-    job writes the whole state anew without the rows; then the former files are deleted, with all earlier
-    versions. So the query can't be set back behind this point. One that runs in another process, unseen, ends
-    with an error of Spark's at its next micro-batch, and is started again then.
+    job rewrites the whole state without the rows; then the previous files are deleted, with all earlier
+    versions. So the query can't be rolled back to an earlier point. A query that still runs in another
+    process ends with a Spark error at its next micro-batch; start it again then.
 
     The condition applies to the rows of one side. A key column exists on both sides, by either side's name,
     or as `key.user_id`; any other column is that of one side, written `left.note` or `right.note` if both

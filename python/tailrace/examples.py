@@ -172,14 +172,14 @@ class Examples:
         The column `name` is array<struct<all columns of frame but its keys>>, as `into` of `tailrace.join`;
         empty where nothing matches.
 
-        A query may resume with an additional label on a DataFrame that it already reads (see `where`). Spark
-        refuses an additional source, unless sources are named (`spark.readStream.name`). Impressions that
-        waited then, or came before, have had events that the query hasn't read: say with `since` from when on
-        the label is complete. It may start with one less, too, if no source goes with it: its events that
-        come meanwhile are lost, and the label has the same keys if it comes back. A label with an attribution
-        can't come back, and its window and `since` stay what they are: by them, examples that were emitted
-        have their shares. Examples that wait are emitted when the windows of the labels that are left have
-        closed.
+        A query may resume with an added label of a DataFrame that it reads already (see `where`). Spark
+        refuses an added source, unless sources are named (`spark.readStream.name`). Impressions that were
+        buffered at that time, or arrived before, have had events that the query hasn't read: set `since` to
+        the time from which the label is complete. A query may also resume with a removed label, if no source
+        is removed with it: events that arrive meanwhile are lost, and the label must have the same keys if it
+        is added again. A label with an attribution can't be added again, and its window and `since` can't
+        change, because emitted examples have their shares by them. Buffered examples are emitted when the
+        windows of the remaining labels have closed.
 
         Args:
             name: of the column.
@@ -250,8 +250,8 @@ class Examples:
             frame: the values, a row for each update. A stream needs a watermark on `time`.
             time: the column of their event time.
             on: the key columns, if they aren't those of `examples`.
-            max_age: how much older than the impression's time less `delay` they may be; None: however old.
-            delay: the minimum time from them to the impression.
+            max_age: how much older than the impression's time less `delay` they may be; None: any age.
+            delay: how long before the impression they have to be at least.
 
         Raises:
             TypeError: an argument has a wrong Python type.
@@ -271,15 +271,15 @@ class Examples:
         """Emits several versions of each example, from one state.
 
         A version is emitted when the watermark reaches the impression's time plus a horizon, with the events
-        that have happened up to there and have come. The final one is emitted when the longest of the labels'
-        windows has closed: it is the example without horizons. Sampling is applied to each version.
+        that have happened up to there and have arrived. The final one is emitted when the longest of the
+        labels' windows has closed: it is the example without horizons. The sample is applied to each version.
 
         Args:
-            horizons: durations that ascend, up to the longest `after` of a label.
-            emit: the versions that are emitted. "all". "changes": the first and the final one, and those
-                between in which a label's column differs from the version before. "late_positives": the
-                first one, and each in which a label that was empty has events. "defer": the first and the
-                final one.
+            horizons: ascending durations, up to the longest `after` of a label.
+            emit: which versions are emitted. "all". "changes": the first and the final one, and those between
+                in which a label's column differs from the previous version's. "late_positives": the first
+                one, and each in which a label that was empty has events. "defer": the first and the final
+                one.
 
         Returns:
             A definition whose examples have three additional columns after those of labels: `horizon`, string
@@ -301,7 +301,7 @@ class Examples:
     def sample(self, rates: Mapping[str, float], *, seed: int, weight: str = "weight") -> Examples:
         """Keeps a share of the examples.
 
-        The choice depends on the keys, the time and the seed alone. So restarts, retries and batch
+        The choice depends on an example's keys, its time and the seed alone. So restarts, retries and batch
         jobs choose the same ones. The progress counts those that each predicate has left out.
 
         Args:

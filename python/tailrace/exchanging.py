@@ -35,7 +35,7 @@ class ExportedJoin:
 
 @dataclass(frozen=True)
 class Exported:
-    """The result of `export_state`: the files that it has written, or would write.
+    """The result of `export_state`, or of its dry run.
 
     Attributes:
         checkpoint: the query's checkpointLocation.
@@ -60,7 +60,7 @@ class Exported:
 
 @dataclass(frozen=True)
 class Imported:
-    """The result of `import_state`: the checkpoint that it has made, or would make.
+    """The result of `import_state`, or of its dry run.
 
     Attributes:
         checkpoint: the new checkpoint.
@@ -89,11 +89,11 @@ def export_state(
         tailrace.export_state(spark, "/data/checkpoint", "/data/export")
         spark.read.parquet("/data/export/operator-0/left")
 
-    It has each left row that hasn't been emitted, with all of its columns, and each right row that the join
-    keeps. With eager matching, `matches` has the left and the right row of each match so far. If labels came
-    late, `right` has a column `_behind` with the watermark that a late one was behind. If left rows that were
-    emitted may be amended, `emitted` has what the state keeps of them. The query must be stopped, by `stop()`
-    or by a failure. Nothing of the checkpoint is changed.
+    The export has left rows that haven't been emitted, with all of their columns, and right rows that the
+    join still keeps. With eager matching, `matches` has the left and the right row of each match so far. If
+    labels were late, `right` has a column `_behind` with the watermark at which a row was late. If left rows
+    that were emitted may be amended, `emitted` has their parts that the state keeps. The query must be
+    stopped, by `stop()` or by a failure. The checkpoint isn't changed.
 
     Args:
         spark: a session that `configure` has set up.
@@ -164,9 +164,9 @@ def import_state(
         # and start `labels` with this checkpoint
 
     Give the left rows that haven't been emitted, and the right rows that they and later ones may match. Left
-    rows are emitted when the watermark has passed their windows, at once if it has. Of `how="inner"`, pairs
-    of two imported rows count as emitted. The query has one `tailrace.join`, without hot keys, and no other
-    state.
+    rows are emitted when the watermark has passed their windows, at once if it has. With `how="inner"`, pairs
+    of two imported rows count as already emitted. The query has one `tailrace.join`, without hot keys, and no
+    other state.
 
     With `export` the rows, offsets, watermark and batch are those of an export, where they aren't given.
     The query may have another `on`, `how`, `before` or `after` than the one that was exported. With the same

@@ -1,4 +1,4 @@
-"""The forecast of a label join of streams, from rows that have been landed: before it runs."""
+"""An estimate of a label join of streams from stored rows, before it runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SAMPLE = 50_000  # rows of a side, whose bytes are measured
 
 @dataclass(frozen=True)
 class Preflight:
-    """The forecast of `preflight`. A row of `summary` or `windows` has one `after` and one watermark delay.
+    """The result of `preflight`. A row of `summary` or `windows` is for one `after` and one watermark delay.
 
     Attributes:
         summary: `after_seconds` and `delay_seconds` (double). `left_rows` and `right_rows` that arrive;
@@ -78,10 +78,10 @@ def preflight(
         )
         expected.summary.show()
 
-    It runs a few Spark jobs over the rows, one of them the join with the longest `after`. Then it goes
-    through the micro-batches in the driver. Rows come in micro-batches by their arrival, and the watermark is
-    the minimum of both streams' newest times less the delay. The join is that of how="left", with lazy
-    matching. Rows of a part of the keys give that part of the state.
+    It runs a few Spark jobs over the rows, one of them the join with the longest `after`. Then it
+    simulates the micro-batches in the driver. Rows are assigned to micro-batches by their arrival, and the
+    watermark is the minimum of both streams' newest times less the delay. The join is that of how="left",
+    with lazy matching. Rows of a part of the keys give that part of the state.
 
     Args:
         left: the rows of the left stream: a batch DataFrame with the columns that the stream will have.

@@ -1,4 +1,4 @@
-"""Recursion in a stream: rows are given to an operation again and again, until it gives none."""
+"""Recursion in a stream: an operation is applied to its own results until it returns no rows."""
 
 from __future__ import annotations
 
@@ -88,10 +88,10 @@ def recursively(
     neither. So is a sample where each hop takes a micro-batch; use `where(rand() < fraction)`.
 
     Each batch's counts are in the query's progress, `observedMetrics["tailrace.recursion"]` (with a `name` of
-    its own: `"tailrace.recursion.<name>"`): `mode`, `rows` that were emitted, `fedBack`, `deepest`, `stopped`
-    by a limit, `cycles`, and `hops`: `hop`, `rows` and `ms` of each of the first hundred. In the mode
-    "feedback" `ms` is the time of the longest task as a whole, and all rows count for hop 1 unless
-    `max_depth` or `depth_column` is given.
+    its own: `"tailrace.recursion.<name>"`): `mode`, `rows` emitted, `fedBack`, `deepest`, `stopped` by
+    a limit, `cycles`, and `hops`: `hop`, `rows` and `ms` of each of the first hundred. In the mode "feedback"
+    `ms` is the time of the longest task as a whole, and all rows count for hop 1 unless `max_depth` or
+    `depth_column` is given.
 
     Args:
         frame: a stream; or a batch DataFrame, if `op` has no state.
@@ -104,15 +104,15 @@ def recursively(
             together. None: any number. The time of a micro-batch isn't limited.
         on_limit: "fail": the query ends with an error that names some of the rows. "drop": no row beyond the
             limit is emitted, and they are counted.
-        depth_column: the name of a column to be added, int: the hop at which a row was emitted, from 1 on.
+        depth_column: the name of a column to be added, int: the hop that returned a row, from 1 on.
         path_columns: the columns that are the key of a row, of types that can be compared; null is equal to
             null. A column `path` is added: an array of the keys that the row has come by, from the key of
             the first row to its own; of structs with several columns. A cycle is a row whose key is in its
             own path already.
-        on_cycle: with `path_columns`, what is done with a row that closes a cycle. "fail": the query ends
-            with an error that names the path. "drop": the row is left out. "mark": it is emitted with "cycle"
-            in a column `_mark`. It doesn't go round again.
-        mode: "auto", or one of the two to insist on it: an `op` that can't go round that way is refused.
+        on_cycle: with `path_columns`, what happens to a row that closes a cycle. "fail": the query ends with
+            an error that names the path. "drop": the row is left out. "mark": it is emitted, with "cycle" in
+            a column `_mark`, and isn't passed to `op` again.
+        mode: "auto", or one of the two to require it: an `op` that doesn't support the mode is refused.
         name: the name of the recursion in the checkpoint and in the query's progress. Never change it. Two
             recursions of one query need two names. A checkpoint of other recursions is refused when the query
             starts.
@@ -121,8 +121,8 @@ def recursively(
         A DataFrame with the columns of `frame`, then `depth_column`, `path` and `_mark` as requested.
 
     Raises:
-        TailraceRecursionError: `op` can't end, returns its argument, doesn't use it, gives other columns, or
-            has an operation that can't go round; or an option is invalid.
+        TailraceRecursionError: `op` can't end, returns its argument, doesn't use it, returns other columns,
+            or has an operation that isn't supported; or an option is invalid.
         TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument, or the result of `op`, has a wrong Python type.
     """

@@ -71,10 +71,11 @@ def filter_replays(
         offset: the bigint column of source offsets.
         order: the columns of the topic and the partition that a record was read from, then of its offset
             there. All records of one producer and source partition have to be in one of these partitions.
-        disorder: how far below the greatest offset, in offsets, a record may come and still be told from its
-            replay: 0 for a source that is read in order. At most 4096; it costs one bit for each mark.
-        on_replay: "drop": replays are left out, and counted. "mark": they are emitted, with "replay" in a
-            column `_mark`.
+        disorder: how far below the greatest offset, in offsets, a record may arrive and still be
+            distinguished from its replay: 0 for a source that is read in order. At most 4096; it costs one
+            bit for each mark.
+        on_replay: "drop": replays are left out, and counted. "mark": they are emitted, too, with "replay" in
+            a column `_mark`.
         forget_after: a duration: an origin without a record for longer than this loses its mark, so that the
             table doesn't grow indefinitely. A warning names it (TAILRACE_REPLAY_FORGOTTEN) and `forgotten`
             counts it. When it comes back, `returned` counts it, and its first record passes. Choose it longer

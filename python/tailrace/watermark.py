@@ -51,11 +51,11 @@ def accurate_watermark(
         logs = tailrace.accurate_watermark(logs, "event_time", host="hostname", completeness="99.9%")
 
     Spark's own watermark follows the greatest event time of all rows, so one fast host makes the rows of
-    hosts that lag late. This watermark is the time that all hosts but a share have passed: with N hosts that
-    count and completeness r, exactly floor(N x (1 - r)) of them may lag. Windows, joins, deduplication and
-    `transformWithState` after it follow it as they follow Spark's. A row at exactly the watermark is on time.
-    The watermark never goes back, and a restart keeps it: the table of hosts is in the
-    query's checkpoint before a micro-batch is complete.
+    lagging hosts late. This watermark is the time that all hosts except a share have passed: with N hosts
+    that count and completeness r, exactly floor(N x (1 - r)) of them may lag. Windows, joins, deduplication
+    and `transformWithState` after it follow it as they follow Spark's. A row at exactly the watermark is on
+    time. The watermark never goes back, and a restart resumes it: the table of hosts is in the query's
+    checkpoint before a micro-batch is complete.
 
     Each host's log has to be read in the order of its event times.
 
@@ -67,20 +67,21 @@ def accurate_watermark(
         hosts: the roster: the hosts that count, whether rows of them have been seen or not. Names; the path
             of a text file with one name per line (a `pathlib.Path`, or a string with a slash in it); a
             DataFrame, or the name of a table, whose first column has the names. It is read now, once. None:
-            the hosts count that have been seen so far. Rows of a host that the roster leaves out are emitted
-            as others are; nothing waits for the host, and a warning TAILRACE_WATERMARK_HOST_UNROSTERED in the
-            driver's log names it once in each start of the query.
-        idle_after: a host that has been silent for so long stops counting, with a warning
-            TAILRACE_WATERMARK_HOST_IDLE in the driver's log, and counts again when it is back. Silent means:
-            rows of other hosts came, in at least eight micro-batches, none of this host, and nothing was left
-            unread. Time in which no host gave rows, or in which the query was down, paused or behind, doesn't
-            count, nor do jumps of the clock. Kafka and files say what is unread; of another source that is
-            read a part at a time (maxBytesPerTrigger and the like), everything is taken for unread. With
-            `server`, the server judges by its own clock, of all queries' rows. None: all hosts are waited
-            for. A silent host that is in no roster and a week behind the watermark is forgotten.
-        future_limit: how far ahead of the micro-batch's clock an event time is believed. None: any time is.
-        on_future: with `future_limit`, the treatment of rows further ahead. "clamp": they are emitted as they
-            are, and their host is as far as the limit. "mark": they are emitted with "future" in a column
+            the hosts count that have been seen so far. Rows of a host that isn't in the roster are emitted
+            like others; the host doesn't hold back the watermark, and a warning
+            TAILRACE_WATERMARK_HOST_UNROSTERED in the driver's log names it once per start of the query.
+        idle_after: a host that has been idle for this time stops counting, with a warning
+            TAILRACE_WATERMARK_HOST_IDLE in the driver's log, and counts again when it is back. A host is idle
+            if rows of other hosts, and none of this host, arrived in at least eight micro-batches, and
+            nothing was left unread. Time in which no host had rows, or in which the query was down, paused or
+            behind, doesn't count, nor do jumps of the clock. Kafka and files report unread data; any other
+            source that is read in parts (maxBytesPerTrigger and the like) counts as having unread data for
+            every host. With `server`, the server decides by its own clock and the rows of all queries. None:
+            no host becomes idle. An idle host that is in no roster and a week behind the watermark is
+            removed.
+        future_limit: how far ahead of the micro-batch's clock an event time is accepted. None: any time is.
+        on_future: with `future_limit`, what happens to rows further ahead. "clamp": they are emitted as they
+            are, and their host advances to the limit. "mark": they are emitted with "future" in a column
             `_mark`, and don't move their host. "fail": the query ends with an error.
         delay: how far the watermark stays behind, for hosts whose logs are a little out of order.
         server: a watermark server, "http://host:port" or "https://proxy/path", to which several queries
@@ -115,8 +116,8 @@ def accurate_watermark(
         A DataFrame with the same columns, and `_mark` string with on_future="mark", null on ordinary rows.
 
     Raises:
-        TailraceWatermarkError: a column is unknown or of a wrong type, the roster is empty or isn't there, or
-            an option is invalid or needs another one.
+        TailraceWatermarkError: a column is unknown or of a wrong type, the roster is empty or doesn't exist,
+            or an option is invalid or needs another one.
         TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type.
     """
@@ -191,8 +192,8 @@ def stamped_watermark(
         down = tailrace.stamped_watermark(kafka_frame, "event_time", stamp="headers")
 
     The watermark is the minimum of the latest stamps of all partitions that records are read from. The event
-    time assigns rows to windows; the stamps only close them. The completeness is the minimum of the stamps',
-    multiplied with that of this call. `stamp_watermark` after it passes it on.
+    time assigns rows to windows; the stamps only close them. The completeness is the minimum of all stamps,
+    multiplied by that of this call. `stamp_watermark` after it passes it on.
 
     Args:
         frame: a stream. A batch DataFrame is returned unchanged.
@@ -205,9 +206,9 @@ def stamped_watermark(
         partitions: the names of the partitions that are waited for, whether they have had records or not.
             None: those that have been seen so far.
         completeness: the share of the partitions that must have passed, as in `accurate_watermark`.
-        future_limit: how far ahead of the micro-batch's clock a stamp is believed. A wrong stamp would keep
-            the watermark there permanently. None: any stamp is.
-        on_future: what is done with records whose stamp is further ahead, as in `accurate_watermark`.
+        future_limit: how far ahead of the micro-batch's clock a stamp is accepted. A wrong stamp would keep
+            the watermark there indefinitely. None: any stamp is.
+        on_future: what happens to records whose stamp is further ahead, as in `accurate_watermark`.
         delay: how far the watermark stays behind.
         server: a watermark server, or several, to which the stamps are reported, and which decides; with
             `app`, `operator` and `token` as in `accurate_watermark`.

@@ -1,6 +1,7 @@
 package io.tailrace.label
 
 import io.tailrace.common.TailraceConf
+import io.tailrace.inspect.{CheckpointInspection, CheckpointReport}
 import io.tailrace.join.JoinMetrics
 import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.seconds
@@ -78,6 +79,11 @@ final class GoneStateSuite extends SparkSuite {
       val shown = StateReader.rows(spark, d, h.batchCount)
       assert(shown == Map("left-key-sorted" -> 2), "the rows with the ids 2 and 3")
       assert(h.progress().numRowsTotal == shown.values.sum)
+      // The first row's time is that of its section. What is left of it is later than what was emitted.
+      val report = new CheckpointInspection(d.toString, spark.sessionState.newHadoopConf()).report(None)
+      val store = report.operators.head.stores.head
+      assert(store.store == "left-key-sorted" && store.rows == 2 && store.oldestIsBound)
+      assert(store.oldest.contains(CheckpointReport.iso(seconds(1.5).getTime * 1000 + 1)))
     }
   }
 

@@ -101,8 +101,8 @@ final class LivingCursor private[state] (cursor: RunCursor, rule: LivingRows.InS
   override def close(): Unit = cursor.close()
 }
 
-/** The rows of a store that have tombstones, by sequence number. Numbers of a batch are close together, so a row takes
-  * about two bytes, or fewer.
+/** The rows of a store that have tombstones, by sequence number. Numbers of a batch are close together, so they take at
+  * most about two bytes each.
   */
 final class GoneRows {
   private val seqs = new Roaring64Bitmap

@@ -233,12 +233,14 @@ final class RestartDecisionsSuite extends SparkSuite {
     written.copy(settings = settings, schemas = Nil)
   }
 
-  /** The sentences of an error, or what the checkpoint has from then on. */
-  private def decision(directory: File, written: JoinCheckpoint, next: StoredJoin): Seq[String] = {
-    val path = new Path(directory.toURI)
-    JoinCheckpoint.write(path, conf, written): Unit
+  /** The sentences of an error, or what the checkpoint has from then on.
+    *
+    * @param path of the checkpoint, which is as it was afterwards
+    */
+  private def decision(path: Path, written: JoinCheckpoint, next: StoredJoin): Seq[String] = {
     try {
-      val BoundCheckpoint(bound, told) = JoinCheckpoint.bind(path, conf, 7, next, Nil)
+      val CheckpointBinding(bound, told) = CheckpointBinding.of(path, conf, 7, next, Nil)
+      if (bound != written) JoinCheckpoint.write(path, conf, written): Unit
       val settings = (written.settings.keySet ++ bound.settings.keySet).toSeq.sorted.flatMap { name =>
         val (was, now) = (written.settings.get(name), bound.settings.get(name))
         Option.when(was != now)(s"bound: $name: ${was.getOrElse("none")} -> ${now.getOrElse("none")}")
@@ -256,14 +258,14 @@ final class RestartDecisionsSuite extends SparkSuite {
     withDirectory { d =>
       val written = definitions.zipWithIndex.flatMap { case ((name, join), i) =>
         val path = new Path(new File(d, s"first-$i").toURI)
-        val first = JoinCheckpoint.bind(path, conf, 0, join, Nil).checkpoint
+        val first = CheckpointBinding.of(path, conf, 0, join, Nil).checkpoint
         Seq(name -> first, s"old $name" -> old(first))
       }
-      val scratch = new File(d, "next")
-      for {
-        (before, checkpoint) <- written
-        (after, join) <- definitions
-      } yield (before, after, decision(scratch, checkpoint, join))
+      written.zipWithIndex.flatMap { case ((before, checkpoint), i) =>
+        val path = new Path(new File(d, s"next-$i").toURI)
+        JoinCheckpoint.write(path, conf, checkpoint): Unit
+        definitions.map { case (after, join) => (before, after, decision(path, checkpoint, join)) }
+      }
     }
 
   private val file: LocalPath = LocalPath.of("tests/golden/restart-decisions.txt")
@@ -312,5 +314,39 @@ final class RestartDecisionsSuite extends SparkSuite {
     } yield s"$operator: $before -> $after\n  was $was\n  now $now"
     assert(differ.isEmpty, s"${differ.size} decisions differ:\n${differ.take(20).mkString("\n")}")
     assert(all.map(_._2.size).sum == expected.values.map(_.size).sum)
+  }
+
+  /** The table of `docs/explanation/guarantees.md`: how each operator's settings may change. */
+  private def table: String = {
+    val columns = operators.filterNot(_._1 == "any operator")
+    val cells = columns.map { case (_, definitions) =>
+      val pinned = definitions.map { case (_, join) => join.pinned(join.columns) }
+      pinned.flatMap(of => of.all.map(of -> _)).groupMap(one => shown(one._2.name)) { case (of, setting) =>
+        val others = setting.value match {
+          case PinnedValue.Inherited(_) => Seq("may be left out")
+          case _ if of.mayLack.exists(setting.name.startsWith(_)) => Seq("may be added and removed")
+          case _ => Nil
+        }
+        // Where the query doesn't have it, a change is one of another setting.
+        if (setting.value == PinnedValue.Absent) Nil else setting.change.text +: others
+      }
+    }
+    val names = columns.flatMap(_._2).flatMap { case (_, join) => join.pinned(join.columns).all }.map(_.name)
+    val rows = names.map(shown(_)).distinct.map { name =>
+      val row = cells.map(_.getOrElse(name, Nil).flatten.distinct.sorted.mkString("; "))
+      (s"`$name`" +: row).mkString("| ", " | ", " |")
+    }
+    val head = (" " +: columns.map { case (operator, _) => s" `$operator` " }).mkString("|", "|", "|")
+    (head +: "|---|---|---|---|---|" +: rows).mkString("\n")
+  }
+
+  private def shown(name: String): String =
+    Seq(JoinCheckpoint.OfExamples, JoinCheckpoint.Credits)
+      .find(prefix => name.startsWith(prefix) && !name.endsWith(" seed"))
+      .fold(name)(_ + "LABEL")
+
+  test("the page of the guarantees has the pinned settings as the code describes them") {
+    val page = Files.readString(LocalPath.of("docs/explanation/guarantees.md"))
+    assert(page.contains(s"-->\n$table\n<!--"), s"\n$table\n")
   }
 }

@@ -3,7 +3,7 @@ package io.tailrace.examples
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types.StructField
 
-import io.tailrace.join.{JoinColumns, LeftRowWriter, SettingWords}
+import io.tailrace.join.{ColumnWords, JoinColumns, LeftRowWriter, PinnedSetting}
 import io.tailrace.label.{GroupChange, GroupForm, GroupWriter, JoinSettings, MatchBound, Matches}
 import io.tailrace.state.RowMemory
 
@@ -21,12 +21,12 @@ private[examples] final case class LabelColumns(rules: Seq[LabelRule]) extends G
   // Which of them a label chooses is known when all are there: touches are among them.
   override def bound: MatchBound = MatchBound.None
 
-  override def newcomer(setting: String, written: Map[String, String]): Option[String] =
-    rules.flatMap(LabelWords.newcomer(_, setting, written)).headOption
+  override def pinned(ofJoin: Seq[PinnedSetting], bound: Map[String, String]): Seq[PinnedSetting] =
+    new LabelWords(rules).pinned(ofJoin, bound)
 
   override def mayShrink: Boolean = true
 
-  override def settingWords: SettingWords = new LabelWords(rules)
+  override def columnWords: ColumnWords = new LabelWords(rules)
 
   override def size: Int = rules.map(_.fields.size).sum
 

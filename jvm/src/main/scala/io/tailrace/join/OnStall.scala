@@ -2,7 +2,7 @@ package io.tailrace.join
 
 import io.tailrace.common.{Arguments, Policy}
 
-/** What a join does about a part of its input that it waits for, and that gives nothing while others do.
+/** The policy of a join for a part of its input that holds it back, and that gives nothing while others do.
   *
   * @param afterMs for how long it has given nothing
   */
@@ -11,7 +11,7 @@ final case class OnStall(policy: Policy, afterMs: Long)
 /** The arguments `on_stall` and `stall_after` of all calls. */
 private[tailrace] object OnStall {
 
-  /** A minute: what only waits is warned of all the same. */
+  /** A minute: a join that only waits is warned of nevertheless. */
   private val DefaultMs = 60L * 1000
 
   def afterMs(arguments: Arguments, stallAfter: Option[String]): Long =

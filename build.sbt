@@ -166,7 +166,8 @@ def onSpark(spark: SparkMinor): Seq[Setting[_]] = sparkLibraries(spark) ++ spark
     ),
     Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),
     // CONTRIBUTING.md says what a campaign is. `testOnly` runs whatever it is asked for.
-    Test / test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-l", "campaign", "-l", "long"),
+    Test / test / testOptions += Tests
+      .Argument(TestFrameworks.ScalaTest, "-l", "campaign", "-l", "long", "-l", "slow"),
     Compile / packageBin / packageOptions += Package.ManifestAttributes(
       "Tailrace-Version" -> tailraceVersion,
       "Tailrace-Spark-Version" -> spark.version,

@@ -86,9 +86,12 @@ def _kills() -> Iterator[Step]:
     yield Step("kills-join", ["pytest", "tests/recovery/test_kill.py"], {"TAILRACE_KILLS": "40"})
 
 
+_ALL = "not campaign and not guard and not long"
+
 # The most valuable first: a night may be too short.
 STEPS: tuple[Step, ...] = (
     Step("tests", ["pytest"]),
+    Step("slow", ["pytest", "-m", "slow"]),
     Step("campaigns", ["pytest", "-m", "campaign or guard"]),
     *_matrix(),
     *_kills(),
@@ -101,9 +104,9 @@ STEPS: tuple[Step, ...] = (
     Step("recursions", ["pytest", "tests/python/test_recursion_property.py"], {"TAILRACE_RECURSIONS": "200"}),
     Step("long", ["pytest", "-m", "long"]),
     Step("specifications", ["python", "tests/spec/check.py", "--large"]),
-    Step("tests-connect", ["pytest"], {"TAILRACE_MODE": "connect"}),
-    Step("tests-4.1", ["pytest"], {"TAILRACE_SPARK": "4.1"}),
-    Step("tests-4.3", ["pytest"], {"TAILRACE_SPARK": "4.3"}),
+    Step("tests-connect", ["pytest", "-m", _ALL], {"TAILRACE_MODE": "connect"}),
+    Step("tests-4.1", ["pytest", "-m", _ALL], {"TAILRACE_SPARK": "4.1"}),
+    Step("tests-4.3", ["pytest", "-m", _ALL], {"TAILRACE_SPARK": "4.3"}),
     Step(
         "faults",
         [

@@ -46,7 +46,7 @@ class JarBuildHook(BuildHookInterface[Any]):
     PLUGIN_NAME = "tailrace-jar"
 
     def dependencies(self) -> list[str]:
-        """What pip installs for the build.
+        """The packages that pip installs for the build.
 
         That is pyspark, whose Ivy resolves sbt's launcher, if that is missing: 400 MB, which take a fifth of
         the build's time. And pip itself, if it has to install a pyspark to compile against.
@@ -63,7 +63,7 @@ class JarBuildHook(BuildHookInterface[Any]):
             version: "standard", or "editable" for `pip install -e`.
             build_data: hatchling's instructions for this wheel; `force_include` gains the jars.
         """
-        sbt, sparks = _script("sbt"), _script("sparks")
+        sbt, sparks, built = _script("sbt"), _script("sparks"), _script("jars")
         try:
             # First, and alone: a machine without a JDK hears of it before anything is downloaded or built.
             sbt.check_java(os.environ)
@@ -71,15 +71,21 @@ class JarBuildHook(BuildHookInterface[Any]):
             self._check_requirement(sparks.requirement(minors))
             # The default first: its jar is whole in a wheel for several.
             minors.sort(key=lambda minor: minor != sparks.DEFAULT)
-            tasks = [f"{sparks.project(minor)}/package" for minor in minors]
-            status = sbt.run(tasks)
+            jars = {minor: self._target(sparks.jar_name(minor, self.metadata.version)) for minor in minors}
+            # A second `pip install` of the same checkout, such as one with an extra, has nothing to compile.
+            sources = built.digest(Path(self.root))
+            stale = [minor for minor in minors if not built.is_current(jars[minor], sources)]
+            tasks = [f"{sparks.project(minor)}/package" for minor in stale]
+            status = sbt.run(tasks) if tasks else 0
         except (sbt.SbtError, sparks.SparkError) as error:
             self.app.abort(f"tailrace: {error}")
         if status != 0:
             self.app.abort(
                 f"tailrace: `sbt {' '.join(tasks)}` failed with exit code {status}; its output is above."
             )
-        files = self._files([sparks.jar_name(minor, self.metadata.version) for minor in minors])
+        files = self._files(list(jars.values()))
+        for minor in stale:
+            built.note(jars[minor], sources)
         if version == "editable":
             # An editable install imports the package from the checkout, so the jars have to lie there, and no
             # others: pip has just been told for which Sparks they are.
@@ -91,9 +97,11 @@ class JarBuildHook(BuildHookInterface[Any]):
         else:
             build_data["force_include"].update({str(file): f"tailrace/jars/{file.name}" for file in files})
 
-    def _files(self, names: list[str]) -> list[Path]:
+    def _target(self, name: str) -> Path:
+        return Path(self.root, "jvm", "target", name)
+
+    def _files(self, jars: list[Path]) -> list[Path]:
         """The first of the jars, and patches that make the others of it: most of their classes are equal."""
-        jars = [Path(self.root, "jvm", "target", name) for name in names]
         for jar in jars:
             if not jar.is_file():
                 self.app.abort(f"tailrace: sbt ended well but left no jvm/target/{jar.name}.")

@@ -2,10 +2,10 @@
 
     python python/build_backend/sbt.py test
 
-An `sbt` on the PATH is used as it is. Else sbt's launcher, of the version in project/build.properties, is
-resolved by the Apache Ivy jar that pyspark ships in its jars/ folder, once, into the user's cache directory.
-Standard library only; pyspark is located and not imported, so this works in pip's isolated build environment
-too.
+An `sbt` on the PATH is used as it is. Otherwise sbt's launcher, of the version in project/build.properties,
+is resolved once by the Apache Ivy jar that pyspark ships in its jars/ folder, into the user's cache
+directory. Standard library only; pyspark is located and not imported, so this works in pip's isolated build
+environment too.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def command(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
 
 
 def needs_ivy(environ: Mapping[str, str]) -> bool:
-    """Whether `command` would resolve the launcher, which needs pyspark's Ivy jar.
+    """True if `command` would resolve the launcher, which needs pyspark's Ivy jar.
 
     Args:
         environ: environment variables; PATH and those of the cache directory are read.

@@ -58,7 +58,7 @@ def chosen(environ: Mapping[str, str]) -> list[str]:
 
 
 def requirement(minors: Sequence[str]) -> str:
-    """What pip may install beside jars for these minor versions and no others: "pyspark>=4.1,<4.4"."""
+    """The requirement of a wheel with jars for exactly these minor versions: "pyspark>=4.1,<4.4"."""
     first, last = _numbers(minors[0]), _numbers(minors[-1])
     left_out = [minor for minor in versions() if first < _numbers(minor) < last and minor not in minors]
     return f"pyspark>={minors[0]},<{last[0]}.{last[1] + 1}" + "".join(f",!={minor}.*" for minor in left_out)

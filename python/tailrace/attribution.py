@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tailrace.options import Duration
 
 
-# What weights such as 0.7, 0.2 and 0.1 may miss of 1, as in the JVM.
+# The tolerance for the sum of weights such as 0.7, 0.2 and 0.1, as in the JVM.
 _ROUNDED = 1e-9
 
 

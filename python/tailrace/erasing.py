@@ -36,16 +36,16 @@ class ErasedSide:
 
 @dataclass(frozen=True)
 class Erased:
-    """What `erase` has done, or would do.
+    """The result of `erase`, or of its dry run.
 
     Attributes:
         checkpoint: the query's checkpointLocation.
-        version: of the state that has been written anew. There is no earlier one any more.
-        dry_run: whether nothing was done.
+        version: of the rewritten state. No earlier one exists any longer.
+        dry_run: whether nothing was changed.
         sides: the rows, by join and side.
-        rows: how many rows are left, with those that the join keeps of matches and keys; 0 of a dry run.
-        bytes: of the new files; 0 of a dry run.
-        untouched: what may have such rows still, in words.
+        rows: the remaining rows, including those that the join keeps for matches and keys; 0 in a dry run.
+        bytes: of the new files; 0 in a dry run.
+        untouched: the parts that may still have such rows, in words.
     """
 
     checkpoint: str
@@ -73,18 +73,18 @@ def erase(
         tailrace.erase(spark, "/data/checkpoint", "user_id = 7")
         # and start the query again, as before
 
-    The rows never come out, neither as left rows nor in the groups of others, and when the call returns their
-    bytes are in no file of the state. The query must be stopped, by `stop()` or by a failure. A Spark job
-    writes the whole state anew without the rows; then the former files are deleted, with all earlier
-    versions. So the query can't be set back behind this point. One that runs in another process, unseen,
-    ends with an error of Spark's at its next micro-batch, and is started again then.
+    The rows are never emitted, neither as left rows nor in the groups of others, and when the call returns
+    their bytes are in no file of the state. The query must be stopped, by `stop()` or by a failure. A Spark
+    job rewrites the whole state without the rows; then the previous files are deleted, with all earlier
+    versions. So the query can't be rolled back to an earlier point. A query that still runs in another
+    process ends with a Spark error at its next micro-batch; start it again then.
 
-    The condition applies to the rows of one side. A key column is there on both sides, by the names of
-    either, or as `key.user_id`; any other column is that of one side, and `left.note` or `right.note` where
-    both have one of its name. A side that lacks one of the columns keeps its rows, and a join of which both
-    do is refused. A row for which the condition is null stays.
+    The condition applies to the rows of one side. A key column exists on both sides, by either side's name,
+    or as `key.user_id`; any other column is that of one side, written `left.note` or `right.note` if both
+    sides have a column of this name. A side that lacks one of the columns keeps its rows, and a join in which
+    both sides lack one is refused. A row for which the condition is null stays.
 
-    After an error or a crash the query continues with the rows, or without them. The same call again erases
+    After an error or a crash the query resumes either with or without the rows. Repeating the call erases
     them.
 
     Args:
@@ -94,14 +94,14 @@ def erase(
         subjects: a batch DataFrame instead. A row is erased if its columns of these names have the values of
             one of the subjects, which all have to fit in memory. They are compared as SQL compares them, by
             the type and the collation of the join's column: `bob` is `Bob` in a column with UTF8_LCASE. A
-            null is nobody. A map can't be compared, and the fields of a struct stand in the same order.
+            null matches nobody. A map can't be compared, and a struct's fields must be in the same order.
         operators: the numbers of the joins to erase from; all of the query's, if empty.
         only_tailrace: whether the query may have other operators with state, Spark's own. They keep their
             rows.
         dry_run: whether the rows are only counted.
 
     Returns:
-        How many rows were erased, and what may have such rows still.
+        The number of erased rows, and the parts that may still have such rows.
 
     Raises:
         TailraceStateError: it is no checkpoint of a join, a query runs with it, it has state of other

@@ -1,14 +1,14 @@
 """The errors that Tailrace raises.
 
     TailraceError
-    ├── TailraceSessionError   the Spark session lacks a part, or has a setting that makes no sense
+    ├── TailraceSessionError   the Spark session lacks a part, or has an invalid setting
     ├── TailraceVersionError   wheel, jar, Spark, Scala and Java don't fit together
     ├── TailraceJoinError      a join that can't be planned: columns, types, durations, options, watermarks
     ├── TailraceReplayError    record metadata or a replay filter that isn't right
     ├── TailraceWatermarkError a watermark that can't be planned, or a host's clock far ahead
-    ├── TailraceRecursionError a recursion whose op can't go round, or that went beyond a limit
+    ├── TailraceRecursionError a recursion whose op isn't supported, or that exceeded a limit
     ├── TailraceStateError     a checkpoint or a state file that doesn't belong to this query, or is damaged
-    ├── TailraceMemoryError    a task that Spark has no more memory for
+    ├── TailraceMemoryError    a task that Spark has no memory left for
     └── TailraceServerError    a watermark server that can't start, or that can't be reached
 
 An argument of a wrong Python type raises `TypeError`, as everywhere in Python.

@@ -33,7 +33,7 @@ _WRONG_KIND = {
     True: "`{}` is a batch DataFrame, and stream() joins streams: call batch().",
     False: "`{0}` is a stream, and batch() joins batch DataFrames: call stream(), or batch({0}=...).",
 }
-# What is as if nobody had named it isn't shown.
+# Arguments with these values aren't shown.
 _DEFAULTS = {
     "on_late": "drop",
     "name": "examples",
@@ -50,7 +50,7 @@ _MICROSECONDS = re.compile(r"(\d+) microseconds")
 
 @dataclass(frozen=True)
 class Label:
-    """A label of `Examples`: its stream, its keys and what `Examples.label` takes besides."""
+    """A label of `Examples`: its stream, its keys and the other arguments of `Examples.label`."""
 
     name: str
     frame: DataFrame
@@ -71,7 +71,7 @@ class Features:
 
 @dataclass(frozen=True)
 class Sample:
-    """What `Examples.sample` takes."""
+    """The arguments of `Examples.sample`."""
 
     rates: dict[str, float]
     options: dict[str, str]
@@ -119,7 +119,7 @@ def examples(
             names.
 
     Returns:
-        A definition. It never changes: each method gives a new one.
+        An immutable definition: each method returns a new one.
 
     Raises:
         TypeError: an argument has a wrong Python type.
@@ -176,14 +176,14 @@ class Examples:
         The column `name` is array<struct<all columns of frame but its keys>>, as `into` of `tailrace.join`;
         empty where nothing matches.
 
-        A query may start again with a label more of a DataFrame that it reads already (see `where`). Spark
-        refuses a source more, unless sources are named (`spark.readStream.name`). Impressions that waited
-        then, or came before, have had events that the query hasn't read: say with `since` from when on the
-        label is complete. It may start with one less, too, if no source goes with it: its events that come
-        meanwhile are lost, and the label has the same keys if it comes back. A label with an attribution
-        can't come back, and its window and `since` stay what they are: by them, examples that were emitted
-        have their shares. Examples that wait are emitted when the windows of the labels that are left have
-        closed.
+        A query may resume with an added label of a DataFrame that it reads already (see `where`). Spark
+        refuses an added source, unless sources are named (`spark.readStream.name`). Impressions that were
+        buffered at that time, or arrived before, have had events that the query hasn't read: set `since` to
+        the time from which the label is complete. A query may also resume with a removed label, if no source
+        is removed with it: events that arrive meanwhile are lost, and the label must have the same keys if it
+        is added again. A label with an attribution can't be added again, and its window and `since` can't
+        change, because emitted examples have their shares by them. Buffered examples are emitted when the
+        windows of the remaining labels have closed.
 
         Args:
             name: of the column.
@@ -201,16 +201,17 @@ class Examples:
             attribution: with None, an event is with each impression in whose window it is. `last_touch()`
                 and `first_touch()` credit it to one of them. `linear()`, `time_decay(...)` and
                 `position(...)` share it: then each event has a field `credit`, DECIMAL(10, 9), and its
-                credits sum to exactly 1. An example waits before + after, because later impressions may
-                have a share. Impressions of one time are in the order of a hash of their content; those
-                that are equal in all columns are impressions of their own, each with its own share.
+                credits sum to exactly 1. An example stays buffered for before + after, because later
+                impressions may have a share. Impressions of one time are in the order of a hash of their
+                content; those that are equal in all columns are separate impressions, each with its own
+                share.
             since: impressions before this time have null in the column, and no share of its events: a
                 timestamp as Spark reads it, in the session's time zone, or a `datetime`; one without a zone
                 is in the session's, too.
-            on_stall: what is done when the label's stream gives nothing while others give rows, and is behind
-                them. "pause": all examples wait; log and progress name it. "fail": the query ends.
+            on_stall: what happens when the label's stream has no rows while others have, and lags behind
+                them. "pause": all examples stay buffered; log and progress name it. "fail": the query ends.
             stall_after: after how long; needed for "fail". Counted as in `sync_join`, within one run. None: a
-                minute. Of labels of one DataFrame the shortest counts, of those that fail if one does.
+                minute. If labels share a DataFrame, the shortest counts, among those with "fail" if any.
 
         Raises:
             TypeError: an argument has a wrong Python type.
@@ -251,8 +252,8 @@ class Examples:
             frame: the values, a row for each update. A stream needs a watermark on `time`.
             time: the column of their event time.
             on: the key columns, if they aren't those of `examples`.
-            max_age: how much older than the impression's time less `delay` they may be; None: however old.
-            delay: how long before the impression they have to be at the least.
+            max_age: how much older than the impression's time less `delay` they may be; None: any age.
+            delay: how long before the impression they have to be at least.
 
         Raises:
             TypeError: an argument has a wrong Python type.
@@ -268,22 +269,23 @@ class Examples:
         return replace(self, _features=(*self._features, one))
 
     def horizons(self, *horizons: Duration, emit: Emit = "all") -> Examples:
-        """Gives several versions of each example, from the one state that holds it.
+        """Emits several versions of each example, from one state.
 
         A version is emitted when the watermark reaches the impression's time plus a horizon, with the events
-        that have happened up to there and have come. The final one is emitted when the longest of the labels'
-        windows has closed: it is the example without horizons. The sample is asked for each version.
+        that have happened up to there and have arrived. The final one is emitted when the longest of the
+        labels' windows has closed: it is the example without horizons. The sample is applied to each version.
 
         Args:
-            horizons: durations that ascend, up to the longest `after` of a label.
-            emit: which versions come out. "all". "changes": the first and the final one, and those between in
-                which a label's column differs from the version before. "late_positives": the first one, and
-                each in which a label that was empty has events. "defer": the first and the final one.
+            horizons: ascending durations, up to the longest `after` of a label.
+            emit: which versions are emitted. "all". "changes": the first and the final one, and those between
+                in which a label's column differs from the previous version's. "late_positives": the first
+                one, and each in which a label that was empty has events. "defer": the first and the final
+                one.
 
         Returns:
-            A definition whose examples have three more columns behind those of labels: `horizon`, string
+            A definition whose examples have three additional columns after those of labels: `horizon`, string
             ("1 hour", for "60 minutes" too); `final`, boolean; `changed`, boolean: whether a label's column
-            differs from the version before, null in the first one. A label with `attribution` has no
+            differs from the previous version's, null in the first one. A label with `attribution` has no
             `before` then. The progress counts final versions; with "late_positives", all.
 
         Raises:
@@ -300,13 +302,13 @@ class Examples:
     def sample(self, rates: Mapping[str, float], *, seed: int, weight: str = "weight") -> Examples:
         """Keeps a share of the examples.
 
-        Whether one comes out depends on its keys, its time and the seed alone. So restarts, retries and batch
+        The choice depends on an example's keys, its time and the seed alone. So restarts, retries and batch
         jobs choose the same ones. The progress counts those that each predicate has left out.
 
         Args:
             rates: for each predicate, in SQL over the finished row, the share of its rows that are emitted, 0
                 to 1. The first one that holds counts. Rows for which none holds are emitted. It isn't empty.
-            seed: a whole number of 64 bits. A checkpoint is bound to it.
+            seed: a whole number of 64 bits. It is pinned by the checkpoint.
             weight: the name of a new column: double, 1 / rate of the row.
 
         Raises:

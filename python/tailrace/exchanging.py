@@ -36,17 +36,17 @@ class ExportedJoin:
 
 @dataclass(frozen=True)
 class Exported:
-    """What `export_state` has written, or would write.
+    """The result of `export_state`, or of its dry run.
 
     Attributes:
         checkpoint: the query's checkpointLocation.
         dry_run: whether nothing was written.
         version: of the state.
         batch: the micro-batch that has made it.
-        offsets: where the sources have been read to, in the order of the query: Spark's JSON.
+        offsets: the end of each source's read rows, in the order of the query: Spark's JSON.
         watermark: of the next micro-batch; None if there was none yet.
         joins: the files.
-        others: what else the query keeps, which isn't exported.
+        others: other state of the query, which isn't exported.
     """
 
     checkpoint: str
@@ -61,12 +61,12 @@ class Exported:
 
 @dataclass(frozen=True)
 class Imported:
-    """What `import_state` has made, or would make.
+    """The result of `import_state`, or of its dry run.
 
     Attributes:
         checkpoint: the new checkpoint.
         dry_run: whether nothing was written.
-        batch: the micro-batch that the query continues behind.
+        batch: the micro-batch after which the query resumes.
         left: how many left rows were imported.
         right: the same of right rows.
     """
@@ -85,31 +85,31 @@ def export_state(
     *,
     dry_run: bool = False,
 ) -> Exported:
-    """Writes the rows that wait in a checkpoint's joins as Parquet, with the columns of the streams.
+    """Writes the buffered rows of a checkpoint's joins as Parquet, with the columns of the streams.
 
         tailrace.export_state(spark, "/data/checkpoint", "/data/export")
         spark.read.parquet("/data/export/operator-0/left")
 
-    A left row is there that hasn't come out, with all of its columns; a right row while the join keeps it.
-    With eager matching, `matches` has the left and the right row of each match so far. If labels came late,
-    `right` has a column `_behind` with the watermark that a late one was behind. If left rows that were
-    emitted may be amended, `emitted` has what the state keeps of them. The query must be stopped, by `stop()`
-    or by a failure. Nothing of the checkpoint is changed.
+    The export has left rows that haven't been emitted, with all of their columns, and right rows that the
+    join still keeps. With eager matching, `matches` has the left and the right row of each match so far. If
+    labels were late, `right` has a column `_behind` with the watermark at which a row was late. If left rows
+    that were emitted may be amended, `emitted` has their parts that the state keeps. The query must be
+    stopped, by `stop()` or by a failure. The checkpoint isn't changed.
 
     Args:
         spark: a session that `configure` has set up.
         checkpoint: the query's checkpointLocation.
         to: the directory of the export, which must not exist. It is complete when it has
             `_tailrace_export.json`. After an error nothing of it is left.
-        dry_run: whether the rows are only read and counted. Nothing is written then; that there is room for
-            the files, and the right to write them, isn't tried.
+        dry_run: whether the rows are only read and counted. Nothing is written then; free space and write
+            permissions aren't checked.
 
     Returns:
-        What was written.
+        The files and rows that were written.
 
     Raises:
         TailraceStateError: it is no checkpoint of a join, a query runs with it, the state can't be read, or
-            the directory is there already or can't be written. `condition` says which.
+            the directory exists already or can't be written. `condition` says which.
         TailraceSessionError: the session lacks the jar or the extension.
     """
     arguments.session(spark)
@@ -152,7 +152,7 @@ def import_state(
     batch: int | None = None,
     dry_run: bool = False,
 ) -> Imported:
-    """Makes a checkpoint of rows, from which a query's join continues as if it had read them.
+    """Makes a checkpoint from rows; a query's join resumes from it as if it had read them.
 
         labels = tailrace.join(impressions, clicks, on="user_id", ...)
         tailrace.import_state(
@@ -165,21 +165,21 @@ def import_state(
         )
         # and start `labels` with this checkpoint
 
-    Give the left rows that haven't come out, and the right rows that they and later ones may match. Left rows
-    are emitted when the watermark has passed their windows, at once if it has. Of `how="inner"`, pairs of two
-    imported rows count as having come out. The query has one `tailrace.join`, without hot keys, and no other
-    state.
+    Give the left rows that haven't been emitted, and the right rows that they and later ones may match. Left
+    rows are emitted when the watermark has passed their windows, at once if it has. With `how="inner"`, pairs
+    of two imported rows count as already emitted. The query has one `tailrace.join`, without hot keys, and no
+    other state.
 
     With `export` the rows, offsets, watermark and batch are those of an export, where they aren't given.
     The query may have another `on`, `how`, `before` or `after` than the one that was exported. With the same
-    settings and unedited files, it emits what the exported query would have emitted on its own checkpoint, or
-    the import is refused. With a session in place of the query, it is the one that was exported, with the
-    same settings. Its rows may have been edited: in place, by further files, or by a table that was written
-    anew. An export that lacks some of its files is refused.
+    settings and unedited files, it emits the rows that the exported query would have emitted on its own
+    checkpoint, or the import is refused. With a session in place of the query, it is the exported query, with
+    the same settings. Its rows may have been edited: in place, by further files, or by a rewritten table. An
+    export that lacks some of its files is refused.
 
-    Spark runs the join over the rows in a micro-batch of its own, beside the new checkpoint, and then moves
-    that there. After an error nothing is left of it. After a crash there is no checkpoint, or one that no
-    query starts with: the same call again deletes it, and the directory `<checkpoint>-import-...`.
+    Spark runs the join over the rows in a micro-batch of its own, next to the new checkpoint, and then moves
+    the result there. After an error nothing is left of it. After a crash there is no checkpoint, or one that
+    no query starts with: repeating the call deletes it, and the directory `<checkpoint>-import-...`.
 
     Args:
         query: the streaming DataFrame that will be started, or a session.
@@ -187,21 +187,21 @@ def import_state(
         export: the directory of an export.
         left: batch rows with the columns of the join's left side. Others are left out.
         right: the same of the right side.
-        offsets: where each of the query's sources has been read to, in their order: Spark's JSON, as it is in
-            the progress of a query (`sources[i].endOffset`). "-" lets one begin as it is set; so do all
-            without offsets.
+        offsets: the end of the read rows of each of the query's sources, in their order: Spark's JSON, as in
+            the progress of a query (`sources[i].endOffset`). With "-" a source begins by its options;
+            without offsets all do.
         watermark: of the first micro-batch, with a zone.
-        batch: the last micro-batch that the query's sink knows. A sink that leaves out micro-batches that
-            it has, such as Spark's files and Delta tables, would take the first ones for those; 0 is for a
-            new sink.
-        dry_run: whether the rows are only checked and counted. Nothing is written then; that there is room
-            for the files, and the right to write them, isn't tried.
+        batch: the last micro-batch that the query's sink knows. A sink that skips micro-batches that it
+            has, such as Spark's files and Delta tables, would skip the first ones otherwise; 0 is for a new
+            sink.
+        dry_run: whether the rows are only checked and counted. Nothing is written then; free space and write
+            permissions aren't checked.
 
     Returns:
-        How many rows it has, and the micro-batch that the query continues behind.
+        The number of rows, and the micro-batch after which the query resumes.
 
     Raises:
-        TailraceStateError: the checkpoint is there already, the export isn't one or lacks files, columns are
+        TailraceStateError: the checkpoint exists already, the export isn't one or lacks files, columns are
             missing, left rows have no time, the query has other state, or it can't resume the export under
             its settings. `condition` says which.
         TailraceSessionError: the session lacks the jar or the extension.

@@ -1,4 +1,4 @@
-"""How fast labels come: what training examples say of delays, rates and windows that are long enough."""
+"""Label maturity: delays and rates of labels in training examples, and sufficient window lengths."""
 
 from __future__ import annotations
 
@@ -47,22 +47,22 @@ def label_maturity(
     horizons: Sequence[Duration] = (),
     quantiles: Sequence[float] = _QUANTILES,
 ) -> DataFrame:
-    """Says for each window and label of training examples how many have a label, and how long labels take.
+    """Reports for each window and label of training examples how many have a label, and the delays of labels.
 
         tailrace.label_maturity(
             spark, "/data/examples",
             labels={"labels": "clicked_at"}, time="served_at", horizons=["1 minute", "10 minutes"],
         ).show()
 
-    One pass over the rows, whatever the number of windows and labels. The sketches in the result merge:
-    store it, and `merge_maturity` makes the report of a day or of a year out of it.
+    It takes one pass over the rows, whatever the number of windows and labels. The sketches in the result can
+    be merged: store it, and `merge_maturity` computes the report of a day or of a year from it.
 
     Args:
         spark: the session.
-        examples: a folder that `write_windows` has landed, or other Parquet files; or a batch DataFrame. A
-            path is no pattern: for several folders read them, `spark.read.parquet("/data/2026-*")`.
-            Its rows are what `join` gives with how="left", what `examples` gives, or rows of the same shape.
-            Of versions at horizons the final ones count; `versions` has the others. Rows with a `_mark` don't
+        examples: a folder written by `write_windows`, or other Parquet files; or a batch DataFrame. A path
+            isn't a pattern: for several folders read them, `spark.read.parquet("/data/2026-*")`. Its rows are
+            those of `join` with how="left", those of `examples`, or rows of the same shape. For versions at
+            horizons only the final ones count; `versions` has the others. Rows with a `_mark` don't
             count, and for a label with `since` the rows before it don't. The weights of a sample aren't used.
         labels: each column of labels, and the field of a label with its event time, a timestamp. The column
             is a group, an array of structs; or it is one label, a struct, null without one.
@@ -72,16 +72,16 @@ def label_maturity(
             Column or as SQL, `"exists(labels, l -> l.price > 0)"`. Without one an example with a label is.
         window: how long a window is, one microsecond or more. Windows begin at multiples of it, from
             1970-01-01 UTC on.
-        horizons: durations after which to say which share of the labels is in. None named: the horizons of
-            the rows, if they are versions, which takes a pass over that column.
-        quantiles: of the delays to tell, from 0 to 1.
+        horizons: durations after which to report the share of labels that have arrived. None given: the
+            horizons of the rows, if they are versions, which takes a pass over that column.
+        quantiles: of the delays to report, from 0 to 1.
 
     Returns:
         A row for each window and column of labels, ordered by both.
 
         `window_start` and `window_end` (timestamp, null for examples without a time) and `label`, the column;
         `rows`: examples; `matched`: those with a label; `positives`; `labels`: all of them together;
-        `truncated`: examples whose group `max_matches` has cut, null without the column that says so
+        `truncated`: examples whose group `max_matches` has cut, null without the `_truncated` column
         (bigint); `match_rate` and `positive_rate`: shares of the rows (double; null if there
         are only versions before the final ones).
 
@@ -93,15 +93,15 @@ def label_maturity(
 
         `versions` (array of `horizon`, string, and of `rows`, `matched`, `positives`, `labels`, bigints; null
         if the rows aren't versions): the same counts of the versions at each horizon, the final one last.
-        With emit="all" each example has each version, and `labels` of a horizon by those of the final one is
-        the share that had come when the watermark passed it. Other versions are those that came out.
+        With emit="all" each example has each version, and `labels` of a horizon divided by those of the final
+        one is the share that had arrived when the watermark passed it. Other versions are those emitted.
 
         `rank_error` (double): by how much the rank of a quantile or a share may be wrong, in 99 of 100 cases;
         0 where both are exact, up to 1,000 labels. `event_sketch` and `arrival_sketch` (binary): KLL
         sketches, for `kll_sketch_get_quantile_bigint` and the like; in microseconds.
 
     Raises:
-        TailraceJoinError: a column isn't there, or has another type; a duration can't be read; a quantile
+        TailraceJoinError: a column doesn't exist, or has another type; a duration can't be read; a quantile
             isn't from 0 to 1.
         TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type.
@@ -140,11 +140,11 @@ def merge_maturity(
             window and label are added up: of a run that was repeated, take one.
         window: how long the windows of the result are; those of the reports count by their start. None: all
             of them are one.
-        horizons: as in `label_maturity`; they may be others than there.
+        horizons: as in `label_maturity`; they may differ from the ones there.
         quantiles: likewise.
 
     Returns:
-        What `label_maturity` returns. The error of ranks is that of one sketch, however many are merged.
+        A report as from `label_maturity`. The error of ranks is that of one sketch, however many are merged.
 
     Raises:
         TailraceJoinError: as in `label_maturity`.
@@ -175,7 +175,7 @@ def merge_maturity(
 
 @dataclass(frozen=True)
 class _Told:
-    """What is told of sums and sketches.
+    """The parameters of a report from sums and sketches.
 
     Attributes:
         horizons: microseconds.

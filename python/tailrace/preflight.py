@@ -1,4 +1,4 @@
-"""What a label join of streams would do, from rows that have been landed: before it runs."""
+"""An estimate of a label join of streams from stored rows, before it runs."""
 
 from __future__ import annotations
 
@@ -27,23 +27,24 @@ _SAMPLE = 50_000  # rows of a side, whose bytes are measured
 
 @dataclass(frozen=True)
 class Preflight:
-    """What `preflight` expects. A row of `summary` or `windows` is for one `after` and one watermark delay.
+    """The result of `preflight`. A row of `summary` or `windows` is for one `after` and one watermark delay.
 
     Attributes:
-        summary: `after_seconds` and `delay_seconds` (double). `left_rows` and `right_rows` that come;
+        summary: `after_seconds` and `delay_seconds` (double). `left_rows` and `right_rows` that arrive;
             `late_left` and `late_right`, those of them that are left out; `open_left`, other left rows whose
-            window goes beyond the newest rows. Of the rest: `matched`, those with a label; `labels` in all
-            groups; `lost_labels`, which late rows take with them (bigint). `match_rate` and
+            window extends beyond the newest rows. For the rest: `matched`, those with a label; `labels` in
+            all groups; `lost_labels`, which late rows take with them (bigint). `match_rate` and
             `labels_per_row` of the rest, and `loss`, the share of labels that are lost (double).
 
             `state_rows`, `state_bytes` before compression, and `file_bytes` of the runs that hold them: the
-            most at a time (bigint). A run has about 1 kB of its own, which isn't counted. `latency` (array
-            of `quantile`, `seconds`): from a left row's event time until it is emitted, of those that are.
+            maximum at any time (bigint). A run has about 1 kB of its own, which isn't counted. `latency`
+            (array of `quantile`, `seconds`): from a left row's event time until it is emitted, of those that
+            are.
         windows: the same up to `loss`, for each window of event time, with `window_start` (timestamp). Left
             rows count by their time, and labels with them; right rows count by theirs.
         disorder: for each `side`, `behind` (array of `quantile`, `seconds`): how far rows are behind a
-            watermark without a delay, 0 or more. A delay of as much loses the rest. `rank_error` is that of
-            the sketch, as in `label_maturity`.
+            watermark without a delay, 0 or more. A watermark delay of this value loses the rows beyond the
+            quantile. `rank_error` is that of the sketch, as in `label_maturity`.
     """
 
     summary: DataFrame
@@ -68,7 +69,7 @@ def preflight(
     window: Duration = "1 hour",
     quantiles: Sequence[float] = (0.5, 0.9, 0.99, 0.999),
 ) -> Preflight:
-    """Says what `join` of two streams would give, hold and lose, from rows that have been landed.
+    """Estimates the output, the state and the losses of a `join` of two streams from stored rows.
 
         expected = tailrace.preflight(
             impressions, clicks, on=["user_id", "item_id"], left_time="served_at", right_time="clicked_at",
@@ -77,10 +78,10 @@ def preflight(
         )
         expected.summary.show()
 
-    It runs a few Spark jobs over the rows, one of them the join with the longest `after`. Then it goes
-    through the micro-batches in the driver. Rows come in micro-batches by their arrival, and the watermark is
-    the least of both streams' newest times less the delay. The join is that of how="left", with lazy
-    matching. Rows of a part of the keys give that part of the state.
+    It runs a few Spark jobs over the rows, one of them the join with the longest `after`. Then it
+    simulates the micro-batches in the driver. Rows are assigned to micro-batches by their arrival, and the
+    watermark is the minimum of both streams' newest times less the delay. The join is that of how="left",
+    with lazy matching. Rows of a part of the keys give that part of the state.
 
     Args:
         left: the rows of the left stream: a batch DataFrame with the columns that the stream will have.
@@ -92,7 +93,7 @@ def preflight(
         after: as in `join`, one or more of them.
         before: as in `join`.
         delays: of the watermarks of both sides, one or more of them.
-        left_arrival: the column of the left side that says when a row arrived. A timestamp, such as that of
+        left_arrival: the column of the left side with the arrival time of a row. A timestamp, such as that of
             Kafka's records. Or a whole number that grows in the order of arrival, such as an offset: a row
             then arrives at the newest event time up to there; one task sorts by it. Rows with null arrive at
             their event time. None: all rows do, and none is late.
@@ -100,10 +101,10 @@ def preflight(
         trigger: from a micro-batch to the next, a millisecond or more.
         release_every: as in `join`.
         window: how long the windows of the report are; they begin at multiples of it, from 1970-01-01 UTC.
-        quantiles: of latency and disorder to tell, from 0 to 1.
+        quantiles: of latency and disorder to report, from 0 to 1.
 
     Raises:
-        TailraceJoinError: a frame is a stream, a side has no rows, a column isn't there or has another
+        TailraceJoinError: a frame is a stream, a side has no rows, a column doesn't exist or has another
             type, a duration can't be read, there is no `after` or delay, or what `join` refuses.
         TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type.

@@ -1,4 +1,4 @@
-"""Replays: records that an at-least-once pipeline has written again.
+"""Replays: records that an at-least-once pipeline has written more than once.
 
 The producing query writes with each record where it comes from (`producer_id`, `stream_metadata`,
 `source_partition`). The consuming query drops records that aren't above the high-water mark of their origin
@@ -37,30 +37,31 @@ def filter_replays(
     event_time: ColumnOrName | None = None,
     name: str = "replays",
 ) -> DataFrame:
-    """Drops the records that were written again.
+    """Drops records that were written again: deduplicates an at-least-once topic.
 
         once = tailrace.filter_replays(spark.readStream.format("kafka")...load(), key="key")
 
-    A record is a replay when its offset isn't above all offsets of its producer and source partition before
-    it. The high-water marks, 40 bytes for each producer and source partition, are in the query's checkpoint,
-    and complete before a micro-batch is. So each record passes once, over a failure at any moment, if the
-    sink is idempotent or transactional and the producer writes the records of a source partition in their
+    A record is a replay if its offset isn't above all previous offsets of its producer and source partition.
+    The high-water marks, 40 bytes for each producer and source partition, are in the query's checkpoint, and
+    are written before a micro-batch is complete. So each record passes once, over a failure at any moment, if
+    the sink is idempotent or transactional and the producer writes the records of a source partition in their
     order. Missing or damaged marks stop the query at each start. With the session's
     `spark.tailrace.replay.beginAnew=true` it starts without them, and replays of earlier records pass.
 
     Records are judged in the order of the topic that they are read from, whatever tasks read them. Records of
     one producer and source partition that come from two partitions in one batch are an error. From batch to
-    batch an origin may move to another partition, with a warning, as long as nothing below its mark comes
-    from there. A record without metadata, or with bytes that aren't metadata, passes and is counted. Text is
-    never taken for metadata; 20 bytes without a tag, as SQE writes them, are, with a warning.
+    batch an origin may move to another partition, with a warning, as long as nothing below its high-water
+    mark comes from there. A record without metadata, or with bytes that aren't metadata, passes and is
+    counted. Text is never treated as metadata; 20 bytes without a tag, as SQE writes them, are, with a
+    warning.
 
     Each batch's counts are in the query's progress, `observedMetrics["tailrace.replays"]` (with a `name` of
     its own: `"tailrace.replays.<name>"`), as a Row of bigints: `passed`, `replays`, `unprotected` (without
-    valid metadata), `gaps` (offsets that newly haven't come, minus those that came late), `returned` (origins
-    that had been forgotten and are back), `forgotten`; `mostGaps`, an array of (pid, partition, gaps): the 20
-    of the batch's origins that lack most offsets in all; and `doubtful` (those of `unprotected` that have the
-    length of metadata, or an offset of 2^62 or more). Each record counts once, however many actions a
-    function of foreachBatch runs.
+    valid metadata), `gaps` (newly missing offsets, minus missing ones that arrived late), `returned` (origins
+    whose mark had been removed and that are back), `forgotten`; `mostGaps`, an array of (pid, partition,
+    gaps): the 20 of the batch's origins that lack most offsets in all; and `doubtful` (those of `unprotected`
+    that have the length of metadata, or an offset of 2^62 or more). Each record counts once, however many
+    actions a function of foreachBatch runs.
 
     Args:
         frame: a stream, or a batch DataFrame, whose records are judged among themselves.
@@ -70,17 +71,18 @@ def filter_replays(
         offset: the bigint column of source offsets.
         order: the columns of the topic and the partition that a record was read from, then of its offset
             there. All records of one producer and source partition have to be in one of these partitions.
-        disorder: how far below the greatest offset, in offsets, a record may come and still be told from its
-            replay: 0 for a source that is read in order. At most 4096; it costs one bit for each mark.
-        on_replay: "drop": replays are left out, and counted. "mark": they come out, too, with "replay" in a
-            column `_mark`.
+        disorder: how far below the greatest offset, in offsets, a record may arrive and still be
+            distinguished from its replay: 0 for a source that is read in order. At most 4096; it costs one
+            bit for each mark.
+        on_replay: "drop": replays are left out, and counted. "mark": they are emitted, too, with "replay" in
+            a column `_mark`.
         forget_after: a duration: an origin without a record for longer than this loses its mark, so that the
-            table doesn't grow without end. A warning names it (TAILRACE_REPLAY_FORGOTTEN) and `forgotten`
+            table doesn't grow indefinitely. A warning names it (TAILRACE_REPLAY_FORGOTTEN) and `forgotten`
             counts it. When it comes back, `returned` counts it, and its first record passes. Choose it longer
             than any outage after which an old record may be written again. None: marks are kept.
-        event_time: with `forget_after`: the timestamp column that says when a record came. The clock is the
-            greatest time of the batches before, and never ahead of the batch's own. None: the time of the
-            batch.
+        event_time: with `forget_after`: the timestamp column with the arrival time of a record. The clock is
+            the greatest time of the previous batches, and never ahead of the batch's own. None: the time of
+            the batch.
         name: the name of the filter in the checkpoint and in the query's progress. Never change it. Two
             filters of one query need two names.
 
@@ -91,7 +93,7 @@ def filter_replays(
         generates no code for it, as with more than 100 columns. Otherwise, the next batch fails.
 
     Raises:
-        TailraceReplayError: a column is unknown or of a wrong type, or an option makes no sense.
+        TailraceReplayError: a column is unknown or of a wrong type, or an option is invalid.
         TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type, or only some of `pid`, `partition` and `offset` are
             given.
@@ -130,10 +132,10 @@ def producer_id(
         stream: its output, if it has several.
         brokers: where it reads from, as "host:port,host:port".
         path: what it reads there, for instance the topic. For a source of several topics, their column.
-        epoch: another one whenever the source was made anew under the same name. A topic that was deleted
-            and created again counts its offsets from 0, and its new records would be taken for replays of
-            old ones. A streaming query keeps the topic's id in its checkpoint, and is refused when the id has
-            changed. With a new checkpoint only a warning of the reading query tells.
+        epoch: a new one whenever the source was recreated under the same name. A topic that was deleted and
+            created again counts its offsets from 0, and its new records would be treated as replays of old
+            ones. A streaming query keeps the topic's id in its checkpoint, and is refused when the id has
+            changed. With a new checkpoint there is only a warning of the reading query.
 
     Returns:
         A column of type bigint, a constant unless `path` is a column.
@@ -166,8 +168,8 @@ def stream_metadata(
         partition: int, not negative: the partition in the source.
         offset: bigint, not negative and below 2^62: the position there. Records of a partition have to be
             read and written in its order.
-        format: "tagged": 24 bytes, a tag of 4 and the three numbers, which are told from every text and from
-            nearly every other key. "sqe": the 20 bytes that SQE's replay filter (JW Player's topologies on
+        format: "tagged": 24 bytes, a tag of 4 and the three numbers, which can't be confused with text, and
+            hardly with any other key. "sqe": the 20 bytes that SQE's replay filter (JW Player's topologies on
             Storm) reads and writes as the key type `StreamMetadata`: producer id (8), partition (4) and
             offset (8), big-endian. `filter_replays` takes these too, with a partition below 2^24 and an
             offset below 2^61, and warns that they have no tag.
@@ -202,7 +204,8 @@ def parse_stream_metadata(metadata: ColumnOrName) -> Column:
 def source_partition(partition: ColumnOrName, destination_partitions: int) -> Column:
     """The partition to write a record to, so that records of one source partition stay in their order.
 
-    It is the source partition itself if the destination has at least as many partitions, else the remainder.
+    It is the source partition itself if the destination has at least as many partitions, otherwise the
+    remainder.
     Spark's Kafka sink obeys a column called `partition`.
 
     Args:
@@ -222,7 +225,7 @@ def source_partition(partition: ColumnOrName, destination_partitions: int) -> Co
 def merge_stream_metadata(metadata: ColumnOrName) -> Column:
     """An aggregate: the metadata of a record that is made of several, which is that of the greatest offset.
 
-    Replays of such a record are recognised on three conditions. The records are grouped by producer and
+    Replays of such a record are recognized under three conditions. The records are grouped by producer and
     partition; two of them in one group are an error. They are merged within one micro-batch, which has all
     records up to the greatest offset. And a batch that runs again has the same records, which Spark's
     checkpoint ensures.

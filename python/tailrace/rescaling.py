@@ -33,15 +33,15 @@ class RescaledSide:
 
 @dataclass(frozen=True)
 class Rescaled:
-    """What `rescale` has done, or would do.
+    """The result of `rescale`, or of its dry run.
 
     Attributes:
         before: the number of state partitions that the checkpoint had.
         after: the number that it has now; the same if nothing had to be done.
-        rows: how many rows the new state has, with those that the join keeps of matches and keys.
-        bytes: of the new files; of a dry run, those of the files that would be read.
+        rows: the rows of the new state, including those that the join keeps for matches and keys.
+        bytes: of the new files; in a dry run, of the files that would be read.
         dry_run: whether nothing was changed.
-        sides: what a dry run has found; empty if nothing has to be done, or of another one.
+        sides: the counts of a dry run; empty if nothing has to be done, or if it wasn't a dry run.
     """
 
     before: int
@@ -66,15 +66,15 @@ def rescale(
         tailrace.rescale(spark, "/data/checkpoint", 400)
         # and start the query again, as before
 
-    Spark takes `spark.sql.shuffle.partitions` of a streaming query from its checkpoint, so that without this
-    it is for life. The query must be stopped, by `stop()` or by a failure; one that runs in another process
-    isn't noticed before it has begun a micro-batch. The same rows come out, with either number. A Spark job
-    splits the state, with one task for each former partition. It reads and writes each row once; a number
-    that is no multiple or divisor of the old one makes more and smaller files.
+    Spark takes `spark.sql.shuffle.partitions` of a streaming query from its checkpoint, so without this
+    call it can never change. The query must be stopped, by `stop()` or by a failure; one that runs in another
+    process isn't detected before it has begun a micro-batch. The output is the same with either number. A
+    Spark job splits the state, with one task for each previous partition. It reads and writes each row once;
+    a number that isn't a multiple or divisor of the old one makes more and smaller files.
 
-    After an error or a crash the query goes on with the old number, or with the new one. Where Spark refuses
-    to start it, the same call again helps. The query deletes the old state when it has completed a
-    micro-batch with the new number, and can't be set back behind this point then.
+    After an error or a crash the query resumes with either the old or the new number. If Spark refuses to
+    start it, repeat the call. The query deletes the old state when it has completed a micro-batch with the
+    new number, and then can't be rolled back to an earlier point.
 
     Args:
         spark: a session that `configure` has set up.

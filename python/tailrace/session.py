@@ -13,7 +13,7 @@ from tailrace.errors import TailraceSessionError
 
 EXTENSION = "io.tailrace.TailraceExtensions"
 
-# Of a Spark Connect server.
+# For a Spark Connect server.
 RELATIONS = "io.tailrace.connect.TailraceRelations"
 
 _RELATIONS = "spark.connect.extensions.relation.classes"
@@ -24,19 +24,19 @@ _FILE_MANAGER_CLASS = "io.tailrace.checkpoint.TailraceFileManager"
 
 
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
-    """Sets what Tailrace needs on a session builder, and returns the builder.
+    """Adds Tailrace's jar and settings to a session builder, and returns the builder.
 
         spark = tailrace.configure(SparkSession.builder.appName("examples")).getOrCreate()
 
     Adds the wheel's jar to `spark.jars` and `io.tailrace.TailraceExtensions` to `spark.sql.extensions`, after
-    what stands there already (in the builder, in spark-defaults.conf, in PYSPARK_SUBMIT_ARGS).
+    existing entries (in the builder, in spark-defaults.conf, in PYSPARK_SUBMIT_ARGS).
     `spark.sql.streaming.checkpointFileManagerClass`, unless you have set it, becomes Tailrace's: it writes
     checkpoints on local disks without the processes that Spark starts for each file there, and leaves all
     others to Spark. Spark's own stateful operators keep the state store provider that you have chosen for
     them. If that is RocksDB, its memory is bounded, unless you have set
     `spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage` or `...maxMemoryUsageMB` yourself: to half of
     what `spark.executor.memoryOverhead` leaves beside Tailrace's block cache, or in local mode to Spark's
-    500 MiB. Nothing else is changed. Calling it twice is calling it once. It starts no Spark.
+    500 MiB. Nothing else is changed. A second call has no effect. It doesn't start Spark.
 
     Args:
         builder: `SparkSession.builder`, with any options of your own; those set later, with the same
@@ -52,7 +52,7 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     """
     remote = _remote(builder)
     if remote is not None and not remote.startswith("local"):
-        # The server has been started with all that Tailrace needs, or the first call says that it lacks it.
+        # The server was started with Tailrace's jar and settings, or the first call reports the missing ones.
         return builder
     if not isinstance(builder, SparkSession.Builder):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"`builder` is SparkSession.builder, not {type(builder).__name__}.")

@@ -45,29 +45,29 @@ def sync_join(
         )
 
     The sync time is the event time up to which the slowest right partition has been read, minus `sync_delay`.
-    A left row is held until the sync time has passed it. Then it is emitted: with the right row of its key if
-    that has been read, else with nulls. So no match is lost to a partition that lags or stalls: the join
-    waits for it. What a micro-batch has read counts from the next one on.
+    A left row is buffered until the sync time has passed it. Then it is emitted: with the right row of its
+    key if that has been read, otherwise with nulls. So no match is lost to a partition that lags or stalls:
+    the join waits for it. Rows that a micro-batch has read advance the sync time from the next one on.
 
     A left row joins right rows of its key that are at most `window` older, or at most `sync_delay` (and
     `window`) younger, wherever and however fast they are read. Right rows that are further away never match;
-    left rows whose key had such a row are counted as `tooFar`. A right row is held until it is joined, or
-    until the slowest left partition has passed all left rows that could join it.
+    left rows whose key had such a row are counted as `tooFar`. A right row is buffered until it is joined,
+    or until the slowest left partition has passed all left rows that could join it.
 
     `sync_delay` has to cover two things together: how long after its left row a right row is made, and how
     far records jump back in time within a partition. Records that jump further are counted as
-    `possiblyMissed`. So are right records that come when a left row that could join them may be out. Records
-    before the sync time are counted as `late`.
+    `possiblyMissed`. So are right records that arrive when a left row that could join them may have been
+    emitted. Records before the sync time are counted as `late`.
 
-    A `where` in front of the join hides how far a partition is. A partition whose records are all filtered
+    A `where` before the join hides the progress of a partition. A partition whose records are all filtered
     out is waited for, and its condition in `waitsFor` is "filtered". With `stall_after`, the join continues
-    without it when it has given nothing else for that long and has been read to its end; rows of it may be
+    without it when it has had no other records for that time and has been read to its end; its rows may be
     late then.
 
     The numbers are in the query's progress, `observedMetrics["tailrace.syncJoin"]` (with a `name` of its own:
-    `"tailrace.syncJoin.<name>"`): how far the join is (`syncTime`, `leftLow`), what it holds (`heldLeft`,
-    `heldRight`), and in `waitsFor` which partition it waits for, how far behind that is (`lagMs`) and for how
-    long it has given nothing (`silentMs`).
+    `"tailrace.syncJoin.<name>"`): the join's progress (`syncTime`, `leftLow`), its buffered rows
+    (`heldLeft`, `heldRight`), and in `waitsFor` the partition that it waits for, how far behind that is
+    (`lagMs`) and for how long it has been idle (`silentMs`).
 
     Args:
         left: a stream of the rows that are made first, for instance bids.
@@ -85,50 +85,53 @@ def sync_join(
         left_partition: the columns of the source partition that a left row was read from, one or more. None:
             Kafka's `topic` and `partition`, as far as the DataFrame has them.
         right_partition: likewise. Of Kafka all partitions of the topic count, also those that have sent
-            nothing; of other sources those of which a row has been read. So there a left row is emitted
-            without its match if the partition of the match hasn't sent a row by then. The match is counted.
-        on_stall: what is done when the partition that the join waits for has been silent for `stall_after`:
-            other partitions of either side went on, and nothing of it is unread. "pause": the join waits, and
-            says so. "exclude": the partition doesn't count until it is back at the sync time; its rows behind
-            that are late. If all partitions of a side are excluded, the join continues with the time of the
-            other side. "fail": the query ends with an error that names the partition.
+            nothing; of other sources those of which a row has been read. So with other sources a left row is
+            emitted without its match if the partition of the match hasn't sent a row by then. The match is
+            counted.
+        on_stall: what happens when the partition that the join waits for has been idle for `stall_after`:
+            other partitions of either side had rows, and nothing of it is unread. "pause": the join waits,
+            and logs it. "exclude": the partition doesn't count until it has reached the sync time again; its
+            rows before that time are late. If all partitions of a side are excluded, the join continues with
+            the time of the other side. "fail": the query ends with an error that names the partition.
         on_left_stall: the same for left partitions, which right rows wait for. None: as `on_stall`.
-        stall_after: how long a partition has to be silent; needed for "exclude" and "fail", and to go on
+        stall_after: how long a partition has to be idle; needed for "exclude" and "fail", and to continue
             without a partition whose records are all filtered before the join. None: a warning after one
-            minute. Time in which the query is down, or in which no partition gives rows, doesn't count: a
+            minute. Time in which the query is down, or in which no partition has rows, doesn't count: a
             micro-batch counts at most an eighth of it.
-        future_limit: how far ahead of the micro-batch's clock an event time is believed. None: any time is.
-        on_future: what is done with rows further ahead. "clamp": their partition is as far as the limit, and
-            the rows wait for their time. "mark": they don't move their partition, and are emitted as they are
-            read, without a match, with "future" in a column `_mark`. "fail": the query ends with an error.
-        on_duplicate: what is done with further rows of a key. A left row takes all right rows that it may
-            join. The first by event time is the match, the others are duplicates. Of left rows, the earlier
-            one is served first; a further one that finds nothing is a duplicate if it is released in the same
+        future_limit: how far ahead of the micro-batch's clock an event time is accepted. None: any time is.
+        on_future: what happens to rows further ahead. "clamp": their partition advances to the limit, and
+            the rows stay buffered until their time. "mark": they don't move their partition, and are emitted
+            as they are read, without a match, with "future" in a column `_mark`. "fail": the query ends with
+            an error.
+        on_duplicate: what happens to further rows of a key. A left row takes all right rows that it may
+            join. The first by event time is the match, the others are duplicates. Left rows are matched
+            in the order of time; another one that finds nothing is a duplicate if it is released in the same
             micro-batch. So the result of "drop" and "mark" depends on how the streams are read. That of
-            "emit" doesn't, unless left rows of one key come out of order or from several partitions. "emit":
-            left duplicates are emitted without a match, right ones are dropped. "drop": both are dropped.
-            "mark": both are emitted, with "duplicate" in a column `_mark`. They are always counted.
-        on_unmatched_right: what is done with right rows that no left row has joined. "drop" counts them,
-            "emit" lets them come out with nulls in all left columns but the keys. Right rows with a null key
+            "emit" doesn't, unless left rows of one key arrive out of order or from several partitions.
+            "emit": left duplicates are emitted without a match, right ones are dropped. "drop": both are
+            dropped. "mark": both are emitted, with "duplicate" in a column `_mark`. They are always counted.
+        on_unmatched_right: what happens to right rows that no left row has joined. "drop" counts them,
+            "emit" emits them with nulls in all left columns but the keys. Right rows with a null key
             or a null time are never emitted. They are counted in the operator's metric `nullKeyRightRows`.
-        exactly_one: your word that a left row has at most one right row that it may join, and a right row at
-            most one left row: that ids are unique on both sides, say. A pair is then emitted in the
-            micro-batch that brings the later of its two rows, before the sync time has passed it, and neither
-            row is held any longer. A left row without a right row is emitted at the same time as without it.
-            The rows that are emitted are the same, too, in another order. Where the data breaks it, within a
-            micro-batch left rows are served by time, rows of one time by content; over micro-batches those
-            that are there first. Each left row still comes out once, but for `on_duplicate`: further rows are
-            duplicates only among those of one micro-batch. A right row that is too many waits for a left row
-            that may join it, and is counted as `unmatchedRight` when it expires. It may change at a restart.
-        max_pending: how many held rows of a side it takes for its partitions that are ahead to be read no
-            further. A micro-batch reads as many rows of the side as may still be held, and always a tenth
-            of `max_pending`, so that the partition that is waited for continues; the first one of a start
-            reads that tenth. So at most 1.1 times as many rows are held, and the rows of the partition that
-            is waited for. Kafka's partitions are held back one by one. A source with other offsets, or
-            other partition columns, is held back as a whole, when all of its partitions are ahead, and its
-            micro-batches are as large as it makes them. A source that can't be held back, such as files, is
-            told in the log (`TAILRACE_SYNC_UNLIMITED`); with a number of your own it is refused. A run with
-            `availableNow` reads everything, however much it holds. None: no limit.
+        exactly_one: asserts that pairs are one-to-one: a left row has at most one right row that it may join,
+            and a right row at most one left row, as with ids that are unique on both sides. A pair is then
+            emitted in the micro-batch that brings the later of its two rows, before the sync time has passed
+            it, and neither row is buffered any longer. A left row without a right row is emitted at the same
+            time as without this option. The emitted rows are the same, too, in another order. If the data
+            violates it, left rows of a micro-batch are matched in the order of time, then of content; over
+            several micro-batches, rows that arrived first are matched first. Each left row is still emitted
+            once, except for `on_duplicate`: further rows are duplicates only among those of one micro-batch.
+            A surplus right row is buffered for a left row that may join it, and is counted as
+            `unmatchedRight` when it expires. It may change at a restart.
+        max_pending: the number of buffered rows of a side at which its partitions that are ahead are no
+            longer read. A micro-batch reads as many rows of the side as may still be buffered, and always a
+            tenth of `max_pending`, so that the partition that is waited for advances; the first one of a
+            start reads that tenth. So at most 1.1 times as many rows are buffered, plus the rows of the
+            partition that is waited for. Kafka's partitions are held back one by one. A source with other
+            offsets, or other partition columns, is held back as a whole, when all of its partitions are
+            ahead, and it decides the size of its micro-batches. A source that can't be held back, such as
+            files, is named in the log (`TAILRACE_SYNC_UNLIMITED`); with an explicit number it is refused. A
+            run with `availableNow` reads everything, whatever it buffers. None: no limit.
         suffix: what is appended to the name of a right column that the left side has, too.
         name: the name of the join in the checkpoint and in the query's progress. Never change it.
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Hosts: TypeAlias = Sequence[str] | str | os.PathLike[str] | DataFrame
 
 _HEADER = "watermark"
-# How Spark refuses "web-1", "h1,h2" and "web.example.org" as the name of a table.
+# Spark's errors for "web-1", "h1,h2" and "web.example.org" as the name of a table.
 _NO_TABLE_NAME = ("INVALID_IDENTIFIER", "PARSE_SYNTAX_ERROR", "REQUIRES_SINGLE_PART_NAMESPACE")
 
 
@@ -51,52 +51,53 @@ def accurate_watermark(
         logs = tailrace.accurate_watermark(logs, "event_time", host="hostname", completeness="99.9%")
 
     Spark's own watermark follows the greatest event time of all rows, so one fast host makes the rows of
-    hosts that lag late. This watermark is the time that all hosts but a share have passed: with N hosts that
-    count and completeness r, exactly floor(N x (1 - r)) of them may lag. Windows, joins, deduplication and
-    `transformWithState` after it follow it as they follow Spark's. A row at exactly the watermark is on time.
-    The watermark never goes back, and goes on from where it was over a restart: the table of hosts is in the
-    query's checkpoint before a micro-batch is complete.
+    lagging hosts late. This watermark is the time that all hosts except a share have passed: with N hosts
+    that count and completeness r, exactly floor(N x (1 - r)) of them may lag. Windows, joins, deduplication
+    and `transformWithState` after it follow it as they follow Spark's. A row at exactly the watermark is on
+    time. The watermark never goes back, and a restart resumes it: the table of hosts is in the query's
+    checkpoint before a micro-batch is complete.
 
     Each host's log has to be read in the order of its event times.
 
     Args:
-        frame: a stream. A batch DataFrame comes back as it is, as from `withWatermark`.
+        frame: a stream. A batch DataFrame is returned unchanged, as by `withWatermark`.
         event_time: the timestamp column.
         host: the string column that says where a row was logged. Rows without a host don't count.
         completeness: the share of the hosts that must have passed: "99.9%", "0.999", or the number 0.999.
         hosts: the roster: the hosts that count, whether rows of them have been seen or not. Names; the path
-            of a text file with one name a line (a `pathlib.Path`, or a string with a slash in it); a
+            of a text file with one name per line (a `pathlib.Path`, or a string with a slash in it); a
             DataFrame, or the name of a table, whose first column has the names. It is read now, once. None:
-            the hosts count that have been seen so far. Rows of a host that the roster leaves out come out as
-            others do; nothing waits for the host, and a warning TAILRACE_WATERMARK_HOST_UNROSTERED in the
-            driver's log names it once in each start of the query.
-        idle_after: a host that has been silent for so long stops counting, with a warning
-            TAILRACE_WATERMARK_HOST_IDLE in the driver's log, and counts again when it is back. Silent means:
-            rows of other hosts came, in at least eight micro-batches, none of this host, and nothing was left
-            unread. Time in which no host gave rows, or in which the query was down, paused or behind, doesn't
-            count, nor do jumps of the clock. Kafka and files say what is unread; of another source that is
-            read a part at a time (maxBytesPerTrigger and the like), everything is taken for unread. With
-            `server`, the server judges by its own clock, of all queries' rows. None: all hosts are waited
-            for. A silent host that is in no roster and a week behind the watermark is forgotten.
-        future_limit: how far ahead of the micro-batch's clock an event time is believed. None: any time is.
-        on_future: with `future_limit`, what is done with rows further ahead. "clamp": they come out as they
-            are, and their host is as far as the limit. "mark": they are emitted with "future" in a column
+            the hosts count that have been seen so far. Rows of a host that isn't in the roster are emitted
+            like others; the host doesn't hold back the watermark, and a warning
+            TAILRACE_WATERMARK_HOST_UNROSTERED in the driver's log names it once per start of the query.
+        idle_after: a host that has been idle for this time stops counting, with a warning
+            TAILRACE_WATERMARK_HOST_IDLE in the driver's log, and counts again when it is back. A host is idle
+            if rows of other hosts, and none of this host, arrived in at least eight micro-batches, and
+            nothing was left unread. Time in which no host had rows, or in which the query was down, paused or
+            behind, doesn't count, nor do jumps of the clock. Kafka and files report unread data; any other
+            source that is read in parts (maxBytesPerTrigger and the like) counts as having unread data for
+            every host. With `server`, the server decides by its own clock and the rows of all queries. None:
+            no host becomes idle. An idle host that is in no roster and a week behind the watermark is
+            removed.
+        future_limit: how far ahead of the micro-batch's clock an event time is accepted. None: any time is.
+        on_future: with `future_limit`, what happens to rows further ahead. "clamp": they are emitted as they
+            are, and their host advances to the limit. "mark": they are emitted with "future" in a column
             `_mark`, and don't move their host. "fail": the query ends with an error.
         delay: how far the watermark stays behind, for hosts whose logs are a little out of order.
-        server: a watermark server, "http://host:port" or "https://proxy/path", which learns of hosts from
-            several queries and decides for all of them. It learns of the query's operators with state and of
-            its sink, too, under names that begin with `operator`: "source/tailraceLabelJoin-0",
+        server: a watermark server, "http://host:port" or "https://proxy/path", to which several queries
+            report hosts, and which decides for all of them. The query's operators with state and its sink are
+            reported, too, under names that begin with `operator`: "source/tailraceLabelJoin-0",
             "source/sink". While the server is away the query continues, and the watermark stays. Several
-            servers of one store: a list, or one string with commas in between. The one that answered last is
-            asked first. If it can't be reached, doesn't answer within two seconds or fails (a status of 500
-            or more), the next one is asked, with a warning TAILRACE_WATERMARK_SERVER_REPLACED. If two of them
+            servers of one store: a list, or one string separated by commas. The one that answered last is
+            tried first. If it can't be reached, doesn't answer within two seconds or fails (a status of 500
+            or more), the next one is tried, with a warning TAILRACE_WATERMARK_SERVER_REPLACED. If two of them
             have different stores, the query ends with TAILRACE_WATERMARK_STORES_DIFFER. None: the query
             decides.
         app: with `server`, the application whose operators belong together.
         operator: with `server`, the name of this source there. Several queries may have one name: while they
-            run and read different files or topics, each host's least progress counts, and they wait for each
-            other. A query that reads what another one reads is refused with
-            TAILRACE_WATERMARK_REPORTER_CONFLICT before it gives a row, and needs a name of its own. A query
+            run and read different files or topics, each host's minimum progress counts, and they wait for
+            each other. A query that reads the same input as another one is refused with
+            TAILRACE_WATERMARK_REPORTER_CONFLICT before it emits a row, and needs a name of its own. A query
             reports under the id in its checkpoint.
         token: with `server`, its bearer token.
         logs: with `server`, a name for the hosts' logs, if several queries with one `operator` read parts of
@@ -107,16 +108,16 @@ def accurate_watermark(
             accurate watermarks of one query need two names. The numbers of the source are in the query's
             progress, `observedMetrics["tailrace.watermark"]` (with a `name` of its own:
             `"tailrace.watermark.<name>"`): `hosts` that count, `passed`, `idle`, `unrostered` (seen, and not
-            in the roster), `lowWatermark`; `lateRows` of the last micro-batch, those behind the watermark by
-            which its operators drop late rows, which is that before the batch; `futureRows` since the query
+            in the roster), `lowWatermark`; `lateRows` of the last micro-batch, by the watermark by which its
+            operators drop late rows, which is that before the batch; `futureRows` since the query
             began; and the `slowest` hosts.
 
     Returns:
         A DataFrame with the same columns, and `_mark` string with on_future="mark", null on ordinary rows.
 
     Raises:
-        TailraceWatermarkError: a column is unknown or of a wrong type, the roster is empty or isn't there, or
-            an option makes no sense or needs another one.
+        TailraceWatermarkError: a column is unknown or of a wrong type, the roster is empty or doesn't exist,
+            or an option is invalid or needs another one.
         TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type.
     """
@@ -136,17 +137,17 @@ def stamp_watermark(frame: DataFrame, *, into: str = "watermark", headers: bool 
 
         out = tailrace.stamp_watermark(counts)  # a binary column `watermark`
 
-    All rows of a micro-batch have the same 17 bytes: the low watermark, behind which no row of this or of a
-    later micro-batch is unless its host lags, and the completeness that the accurate watermarks below ask
-    for, multiplied with that of the stamps that they started from. With a watermark server the stamp isn't
-    further than the global low watermark of the application, because other queries may write the same topic.
+    All rows of a micro-batch have the same 17 bytes: the low watermark, before which no row of this or of a
+    later micro-batch is unless its host lags, and the completeness of the accurate watermarks below,
+    multiplied by that of the stamps that they started from. With a watermark server the stamp is at most the
+    global low watermark of the application, because other queries may write the same topic.
     The SQL function `parse_watermark_stamp` takes the bytes apart.
 
     Args:
         frame: a stream whose watermarks are all accurate ones. A batch DataFrame gets nulls.
         into: the name of the column, or the key of the header.
         headers: puts the stamp into a column `headers` as Spark's Kafka sink writes it,
-            array<struct<key: string, value: binary>>, behind the headers that are there.
+            array<struct<key: string, value: binary>>, after the existing headers.
 
     Returns:
         A DataFrame with the column `into`, or `headers`, in addition.
@@ -185,31 +186,31 @@ def stamped_watermark(
     logs: str | None = None,
     name: str = "watermark",
 ) -> DataFrame:
-    """Sets Spark's event-time watermark to what the stamps of the records say.
+    """Sets Spark's event-time watermark by the stamps of the records.
 
         down = tailrace.stamped_watermark(kafka_frame, "event_time", stamp="headers")
 
-    The latest stamp of each partition that records are read from counts, and of these the least. The event
-    time assigns rows to windows; the stamps only close them. The completeness is the least one in a stamp,
-    multiplied with that of this call. `stamp_watermark` after it passes it on.
+    The watermark is the minimum of the latest stamps of all partitions that records are read from. The event
+    time assigns rows to windows; the stamps only close them. The completeness is the minimum of all stamps,
+    multiplied by that of this call. `stamp_watermark` after it passes it on.
 
     Args:
-        frame: a stream. A batch DataFrame comes back as it is.
+        frame: a stream. A batch DataFrame is returned unchanged.
         event_time: the timestamp column that windows are on.
         stamp: the binary column with the stamps, or a column of Kafka's headers, of which the last one with
             the key "watermark" is taken. A record without a valid stamp doesn't move its partition.
         partition: the columns that say which partition a record was read from. Their values, joined by "-",
             are the name of the partition; in all but the first value "-" is written %2D and "%" is written
             %25. A record in which one is null doesn't count.
-        partitions: the names of the partitions that are waited for, whether records of them have come or not.
+        partitions: the names of the partitions that are waited for, whether they have had records or not.
             None: those that have been seen so far.
         completeness: the share of the partitions that must have passed, as in `accurate_watermark`.
-        future_limit: how far ahead of the micro-batch's clock a stamp is believed. A wrong stamp would keep
-            the watermark there for good. None: any stamp is.
-        on_future: what is done with records whose stamp is further ahead, as in `accurate_watermark`.
+        future_limit: how far ahead of the micro-batch's clock a stamp is accepted. A wrong stamp would keep
+            the watermark there indefinitely. None: any stamp is.
+        on_future: what happens to records whose stamp is further ahead, as in `accurate_watermark`.
         delay: how far the watermark stays behind.
-        server: a watermark server, or several, that learns of the stamps, and decides; with `app`, `operator`
-            and `token` as in `accurate_watermark`.
+        server: a watermark server, or several, to which the stamps are reported, and which decides; with
+            `app`, `operator` and `token` as in `accurate_watermark`.
         app: as there.
         operator: as there.
         token: as there.
@@ -220,7 +221,7 @@ def stamped_watermark(
         A DataFrame with the same columns, and `_mark` string with on_future="mark", null on ordinary records.
 
     Raises:
-        TailraceWatermarkError: a column is unknown or of a wrong type, or an option makes no sense.
+        TailraceWatermarkError: a column is unknown or of a wrong type, or an option is invalid.
         TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type.
     """

@@ -1,4 +1,4 @@
-"""Event-time windows that land as Parquet, and say when they are complete."""
+"""Event-time windows that are written as Parquet, with a marker when they are complete."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def write_windows(
     token: str | None = None,
     upstreams: str | Sequence[str] | None = None,
 ) -> DataStreamWriter:
-    """Lands a stream in a directory for each event-time window, and says when a window is complete.
+    """Writes a stream into a directory for each event-time window, and marks a window when it is complete.
 
         writer = tailrace.write_windows(logs, "/data/clicks", "event_time", window="1 hour")
         writer.option("checkpointLocation", "/data/checkpoint").start()
 
-    Each row comes into `path/window_start=20260101T120000Z/` once, over failures and restarts, as Parquet
+    Each row is written to `path/window_start=20260101T120000Z/` once, over failures and restarts, as Parquet
     that `spark.read.parquet(path)` and other tools read. When the low watermark has passed a window's end,
-    its directory gets a file `_SUCCESS`, and no more rows: a batch job may start on it. The file has the
+    its directory gets a file `_SUCCESS`, and no further rows: a batch job may start on it. The file has the
     completeness report of the window, in JSON. Until then the directory grows, and readers may see a part of
     a micro-batch. Windows without rows are closed, too, from the first window with rows on.
 
@@ -52,22 +52,22 @@ def write_windows(
     Without a server, a window closes when this query's low watermark has passed its end. With a server, it
     closes when the global low watermark of the application has, which is that of all sinks that have reported
     to the server: start all jobs of an application, or let each write once, before you rely on it. The sink
-    tells the server how far it is, and closes windows each second while the query runs, with or without new
-    data. While the server is away, rows are landed and no window closes. Low watermarks at a server never go
-    back: to write everything again, use another folder, another checkpoint and another `app`.
+    reports its progress to the server, and closes windows each second while the query runs, with or without
+    new data. While the server is away, rows are written and no window closes. Low watermarks at a server
+    never go back: to write everything again, use another folder, another checkpoint and another `app`.
 
     Args:
         frame: a stream whose watermarks are all accurate ones.
         path: the folder, of this query alone. Another checkpoint needs another folder, and another folder
             another checkpoint. The folder may be moved, with all its files.
-        event_time: the timestamp column with the watermark; no other column is taken. Of windows that were
-            counted before, a column of `pyspark.sql.functions.window_time`.
+        event_time: the timestamp column with the watermark; no other column is accepted. For windows that
+            were aggregated before, a column of `pyspark.sql.functions.window_time`.
         window: how long a window is. Windows begin at multiples of it, from 1970-01-01 UTC on.
-        offset: by how much later they begin: "16 hours" for days of UTC+8.
+        offset: how much later they begin: "16 hours" for days of UTC+8.
         into: the column that the directories of windows are named after. Its values are text, the start of
             the window in UTC.
-        missing: how many of the hosts that hadn't passed a window's end its report names, those that lag
-            most.
+        missing: the maximum number of hosts that a window's report names, of those that hadn't passed its
+            end; those that lag most.
         target_file_size: gathers the rows of a micro-batch by window, so that its files have about this size:
             "128 MB" or a number of bytes, from 1 MB to 16 GB. It takes a shuffle. None: each task of the
             query writes a file of its own for each window.
@@ -78,7 +78,7 @@ def write_windows(
             count.
         token: with `server`, its bearer token.
         upstreams: with `server`, the operators there whose rows this sink writes. None: those of the query,
-            its sources or the operators with state behind them; all of its sources have to report to the same
+            its sources or the operators with state after them; all of its sources have to report to the same
             server and app.
 
     Returns:
@@ -87,8 +87,8 @@ def write_windows(
 
     Raises:
         TailraceWatermarkError: the DataFrame isn't a stream, or has another watermark or none; a column is
-            unknown, of a wrong type, without the watermark or there already; an option makes no sense, or
-            needs another one.
+            unknown, of a wrong type, without the watermark or exists already; an option is invalid, or needs
+            another one.
         TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type.
     """
@@ -116,11 +116,11 @@ def window_report(spark: SparkSession, path: str | os.PathLike[str]) -> DataFram
     closed, and `late_rows`, those that are in `_late` now (bigint); `expected` hosts and those that had
     `passed` its end, of all sources (bigint); `missing`, the others, those that lag most (array of `source`,
     `host`, `progress` as timestamp, `lag_seconds` as double; the last two are null for a host of which
-    nothing was read); `completeness`, the share of hosts that the query asks for (decimal(19,18));
+    nothing was read); `completeness`, the share of hosts that the query requires (decimal(19,18));
     `low_watermark` that closed the window, and `closed_at` (timestamp); `sources` (array of `source`,
     `completeness`, `expected`, `passed`, `roster_version`, which is a digest of the roster, or null without
     one). With a watermark server, hosts are those that the server knows from all queries; without it, those
-    of this query. A window without a report that rows came late for has null in the columns of the report.
+    of this query. A window without a report that has late rows has null in the columns of the report.
 
     Args:
         spark: the session.

@@ -71,9 +71,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:], others = modes.over_connect(items)
         config.hook.pytest_deselected(items=others)
     if not _names_tests(config):
-        # Campaigns have to be asked for; and so has a long test in a file of campaigns.
+        # Campaigns and slow tests have to be asked for; and so has a long test in a file of campaigns.
         asked = config.option.markexpr
-        unasked = ("campaign", "guard", "long") if not asked else () if "long" in asked else ("long",)
+        unasked = ("campaign", "guard", "long", "slow") if not asked else () if "long" in asked else ("long",)
         left_out = [item for item in items if any(map(item.get_closest_marker, unasked))]
         items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=left_out)
@@ -91,7 +91,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     suites = next(filter(_is_jvm_suites, session.items), None)
     if isinstance(suites, pytest.Function):
         config.stash[_JVM_SUITES] = JvmSuites(_REPOSITORY, str(suites.callspec.params["command"]))
-    if not _names_tests(config) or "campaign" in config.option.markexpr:
+    if "campaign" in config.option.markexpr or not (_names_tests(config) or config.option.markexpr):
         # All tests, or many campaigns: they start dozens of JVMs with a Spark in them.
         config.stash[_ARCHIVE] = tempfile.TemporaryDirectory()
         archive = Path(config.stash[_ARCHIVE].name, "spark.jsa")

@@ -1,9 +1,9 @@
 """The table of public names by mode of the session and version of Spark, of what runs of the tests have used.
 
-pytest --parity tests/parity/classic-4.2.json
-TAILRACE_MODE=connect pytest --parity tests/parity/connect-4.2.json
-TAILRACE_SPARK=4.3 pytest --parity tests/parity/classic-4.3.json @tests/connect.txt
-TAILRACE_SPARK=4.3 pytest --parity tests/parity/classic-4.3-without-session.json tests/python/test_errors.py \
+pytest --parity=tests/parity/classic-4.2.json
+TAILRACE_MODE=connect pytest --parity=tests/parity/connect-4.2.json
+TAILRACE_SPARK=4.3 pytest --parity=tests/parity/classic-4.3.json -m contract
+TAILRACE_SPARK=4.3 pytest --parity=tests/parity/classic-4.3-without-session.json tests/python/test_errors.py \
     tests/python/test_jars.py tests/python/test_size*.py tests/python/test_watermark_server_failures.py
 python tests/python/parity_table.py                           writes docs/reference/parity.md
 python tests/python/parity_table.py build/connect.json        fails if that run has left out a public name

@@ -59,6 +59,7 @@ class Logs:
         return Counter((row[0] - NOON.timestamp(), row[1]) for row in rows)
 
 
+@pytest.mark.contract
 def test_a_window_waits_for_the_host_that_lags_over_restarts(spark: SparkSession, tmp_path: Path) -> None:
     logs = Logs(spark, tmp_path)
     assert logs.add(("web-1", 1), ("web-2", 2), ("web-1", 60)) == []
@@ -90,6 +91,7 @@ def test_the_roster_from_a_list_a_file_a_frame_and_a_table(spark: SparkSession, 
         spark.catalog.dropTempView("web_hosts")
 
 
+@pytest.mark.slow
 def test_a_host_whose_rows_are_unread_is_not_silent(spark: SparkSession, tmp_path: Path) -> None:
     # A query that comes back after a pause, with a file a micro-batch to read.
     for number in range(12):
@@ -116,6 +118,7 @@ def test_a_host_whose_rows_are_unread_is_not_silent(spark: SparkSession, tmp_pat
     assert [(r["idle"], r["lateRows"]) for r in reports] == [(0, 0)] * len(reports)
 
 
+@pytest.mark.contract
 def test_a_host_ahead_of_the_clock_ends_the_query_if_asked(spark: SparkSession, tmp_path: Path) -> None:
     logs = Logs(spark, tmp_path, future_limit=dt.timedelta(hours=1), on_future="fail")
     with pytest.raises(StreamingQueryException) as caught:
@@ -130,6 +133,7 @@ def test_a_batch_frame_comes_back_as_it_is(spark: SparkSession) -> None:
     assert tailrace.accurate_watermark(frame, "at", host="host").collect() == frame.collect()
 
 
+@pytest.mark.contract
 def test_a_wrong_argument_is_refused_by_name(spark: SparkSession) -> None:
     frame = spark.createDataFrame([("web-1", NOON)], SCHEMA)
     with pytest.raises(tailrace.TailraceWatermarkError, match="event_time") as unknown:
@@ -212,6 +216,7 @@ def test_an_option_that_would_be_ignored_is_refused(spark: SparkSession) -> None
         tailrace.accurate_watermark(frame, "at", host="host", completeness="99.9")
 
 
+@pytest.mark.contract
 def test_a_stamped_stream_has_the_columns_that_it_had(spark: SparkSession) -> None:
     stream = (
         spark.readStream.format("rate").load().selectExpr("timestamp AS at", "0 AS partition", "X'' AS stamp")
@@ -275,6 +280,7 @@ def test_stamps_travel_through_files_to_the_next_query(spark: SparkSession, tmp_
     assert downstream() == [(0, 2)]
 
 
+@pytest.mark.contract
 def test_a_stamp_needs_to_know_how_complete_the_data_is(spark: SparkSession) -> None:
     stream = spark.readStream.format("rate").load()
     for frame in (stream, stream.withWatermark("timestamp", "1 second")):

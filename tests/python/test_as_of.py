@@ -44,6 +44,7 @@ FOUND: list[tuple[int, int | None]] = [(1, 101), (2, 103), (3, None), (4, None),
 END = ([Row(900, 99, 1000)], [Row(901, 98, 1000)])
 
 
+@pytest.mark.contract
 def test_streams_and_batch_give_the_same_rows(stream_test: StreamTest) -> None:
     streams = Streams(stream_test)
     with streams.query(_stream(streams)) as query:
@@ -120,6 +121,7 @@ def test_the_state_shows_its_rows(spark: SparkSession, stopped: StreamQuery) -> 
     assert rows.where("key.key = 8").count() == 1
 
 
+@pytest.mark.slow
 def test_why_says_what_holds_a_row(stopped: StreamQuery) -> None:
     report = waiting.explain(str(stopped.checkpoint), "key=7", 10)
     (operator,) = report["operators"]
@@ -196,6 +198,7 @@ def test_a_column_that_is_added_on_the_right_is_null_in_values_of_before(stream_
         assert (found[3]["r_id"], found[3]["city"]) == (3, "Bonn")
 
 
+@pytest.mark.contract
 def test_a_changed_delay_or_age_is_refused(stream_test: StreamTest) -> None:
     streams = Streams(stream_test)
     with streams.query(_stream(streams, max_age="1 hour")) as query:

@@ -80,6 +80,7 @@ def test_late_left_rows_are_those_of_brute_force(
     assert counted == len(oracle.late_left) > len(marked) > 5
 
 
+@pytest.mark.contract
 def test_the_mark_is_the_last_column_of_streams_and_of_batch_frames(stream_test: StreamTest) -> None:
     streams = Streams(stream_test)
     result = _stream(streams, "mark", into="profile")

@@ -126,6 +126,37 @@ def test_the_hook_fails_before_it_builds(
     assert "install a JDK 17" in printed.out + printed.err
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "jvm/src/main/scala/A.scala",
+        "jvm/src/main/scala/New.scala",
+        "project/Versions.scala",
+        "build.sbt",
+        "python/tailrace/_version.py",
+        "jvm/target/t.jar",
+    ],
+)
+def test_sbt_runs_again_if_a_source_or_the_jar_has_changed(
+    changed: str, load_script: Callable[[str], ModuleType], tmp_path: Path
+) -> None:
+    jars = load_script("python/build_backend/jars.py")
+    jar = tmp_path / "jvm/target/t.jar"
+    for name in ("jvm/src/main/scala/A.scala", "project/Versions.scala", "build.sbt", "jvm/target/t.jar"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1")
+    (tmp_path / "python/tailrace").mkdir(parents=True)
+    (tmp_path / "python/tailrace/_version.py").write_text("1")
+    assert not jars.is_current(jar, jars.digest(tmp_path))
+    jars.note(jar, jars.digest(tmp_path))
+    # What sbt itself writes there is no source.
+    (tmp_path / "project/target").mkdir()
+    (tmp_path / "project/target/x").write_text("1")
+    assert jars.is_current(jar, jars.digest(tmp_path))
+    (tmp_path / changed).write_text("2")
+    assert not jars.is_current(jar, jars.digest(tmp_path))
+
+
 def test_a_build_needs_pyspark_until_the_launcher_is_there(
     sbt: ModuleType, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

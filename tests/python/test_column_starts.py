@@ -59,6 +59,7 @@ def _joined(left: DataFrame, right: DataFrame, kind: str) -> DataFrame:
     return tailrace.join(*sides, on="key", left_time="l_ts", right_time="r_ts", after="1 hour")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "shapes", "rescaled_before"),
     [

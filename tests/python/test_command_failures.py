@@ -213,6 +213,7 @@ def test_any_process_ends_with_a_line_and_a_documented_code(name: tuple[str, ...
     check()
 
 
+@pytest.mark.slow
 @OWN_SESSION
 def test_what_a_checkpoint_refuses_is_one_line(
     spark: SparkSession, stream_test: StreamTest, run_here: Callable[[list[str]], Outcome], tmp_path: Path
@@ -245,6 +246,7 @@ def test_what_a_checkpoint_refuses_is_one_line(
         _check(("state",), words, outcome)
 
 
+@pytest.mark.slow
 def test_the_program_of_a_command_says_one_line(run_python: RunPython, tmp_path: Path) -> None:
     for words in ([""], ["a:b"], ["http://127.0.0.1:1/x"], [str(tmp_path), "--version", "9" * 18]):
         done = run_python("-m", "tailrace", "inspect", *words)

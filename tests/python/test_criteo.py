@@ -51,6 +51,7 @@ def line(told: Told, joined: Joined, name: str) -> Agreement:
     return next(one for one in compare(told, joined).agreements if one.name == name)
 
 
+@pytest.mark.slow
 def test_the_streams_joined_again_are_what_loops_find(
     spark: SparkSession, sample: Path, told: Told, right: Joined
 ) -> None:

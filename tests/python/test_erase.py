@@ -91,6 +91,7 @@ def test_arguments_of_other_types(spark: SparkSession, tmp_path: Path, wrong: di
         tailrace.erase(spark, tmp_path, **wrong)
 
 
+@pytest.mark.contract
 def test_rows_that_nobody_has_named(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(TailraceStateError, match="TAILRACE_CHECKPOINT_NOT_FOUND"):
         tailrace.erase(spark, tmp_path, "key = 1")

@@ -142,6 +142,7 @@ def test_late_events_amend_the_examples_whose_columns_they_change(stream_test: S
     assert seen > 0
 
 
+@pytest.mark.slow
 def test_an_amended_example_is_sampled_by_its_new_labels(
     spark: SparkSession, stream_test: StreamTest
 ) -> None:
@@ -182,6 +183,7 @@ def test_an_amended_example_is_sampled_by_its_new_labels(
     assert left_out > 0
 
 
+@pytest.mark.contract
 def test_an_amended_example_has_no_features(stream_test: StreamTest) -> None:
     served, clicked, profiles = sources = [stream_test.source(SCHEMA) for _ in range(3)]
     impressions, clicks, values_ = (s.frame.withWatermark("at", "1 second") for s in sources)

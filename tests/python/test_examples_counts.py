@@ -81,6 +81,7 @@ def test_two_definitions_of_one_query_need_names(spark: SparkSession) -> None:
     assert refused.value.getCondition() == "TAILRACE_EXAMPLES_NAME_EXISTS"
 
 
+@pytest.mark.contract
 def test_a_definition_that_is_used_twice_is_one(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(1, 1, at(0)), (2, 1, at(5)), (3, 2, at(5))], _SCHEMA)
     examples = _made(frame, frame).batch()
@@ -101,6 +102,7 @@ def test_a_cached_definition_is_found_by_an_equal_one(
         cached.unpersist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attribution", [None, tailrace.linear()])
 def test_state_of_examples_moves_with_their_query(
     stream_test: StreamTest, tmp_path: Path, attribution: tailrace.Attribution | None

@@ -91,6 +91,7 @@ def test_a_late_event_is_shared_by_nobody(stream_test: StreamTest) -> None:
     assert [(e["id"], e["credit"]) for e in late["buy"]] == [(5, Decimal(1))]
 
 
+@pytest.mark.contract
 def test_a_marked_row_comes_out_with_features(stream_test: StreamTest) -> None:
     sources, (impressions, clicks, values) = _streams(stream_test, _SCHEMA, _SCHEMA, _SCHEMA)
     made = tailrace.examples(impressions, on="user", time="at", on_late="mark")
@@ -133,6 +134,7 @@ def test_touches_are_found_when_columns_of_impressions_have_changed(stream_test:
     assert sum(len(row["buy"]) for row in rows if row["id"] >= 0) == 1
 
 
+@pytest.mark.contract
 def test_a_label_that_comes_back_has_the_keys_that_it_had(stream_test: StreamTest) -> None:
     schema = "id long, user long, item long, page long, at timestamp"
     (served, clicked), (impressions, clicks) = _streams(stream_test, schema, schema)
@@ -161,6 +163,7 @@ def test_a_label_that_comes_back_has_the_keys_that_it_had(stream_test: StreamTes
             query.run()
 
 
+@pytest.mark.contract
 def test_impressions_may_be_examples_themselves(stream_test: StreamTest) -> None:
     (served, bought), (impressions, orders) = _streams(stream_test, _SCHEMA, _SCHEMA)
     inner = tailrace.examples(impressions, on="user", time="at", name="inner", release_every="batch")

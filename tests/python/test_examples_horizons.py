@@ -23,6 +23,7 @@ def _ids(events: list[dict[str, Any]]) -> list[int]:
     return [event["id"] for event in events]
 
 
+@pytest.mark.contract
 def test_a_version_says_what_its_labels_have(stream_test: StreamTest) -> None:
     served, clicked, bought = (stream_test.source(SCHEMA) for _ in range(3))
     frames = [s.frame.withWatermark("at", "1 second") for s in (served, clicked, bought)]
@@ -75,6 +76,7 @@ def test_a_version_says_what_its_labels_have(stream_test: StreamTest) -> None:
     assert ofs == {"click": (1, 1), "buy": (2, 2)}
 
 
+@pytest.mark.contract
 def test_a_restart_goes_on_between_two_versions(stream_test: StreamTest) -> None:
     served, clicked = stream_test.source(SCHEMA), stream_test.source(SCHEMA)
     frames = [s.frame.withWatermark("at", "1 second") for s in (served, clicked)]

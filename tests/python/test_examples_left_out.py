@@ -114,6 +114,7 @@ _COMES_BACK = [("click", "share", "buy"), ("click", "share"), ("click",), ("clic
 _IS_GONE = [("click", "order", "share"), ("click", "share"), ("click",)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "labels", "options"),
     [

@@ -51,6 +51,7 @@ def _check(
     assert as_counted(rows) == as_counted(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -101,6 +102,7 @@ def _credits(rows: list[Any], label: str = "buy") -> list[Decimal]:
     return sorted(event["credit"] for row in rows for event in row[label])
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize(
     "content",
     [
@@ -149,6 +151,7 @@ def test_impressions_before_the_label_began_have_no_share(
     assert _credits([row for row in found if row["buy"]]) == [Decimal("0.5")] * 2
 
 
+@pytest.mark.contract
 def test_an_attribution_is_not_for_examples_that_silence_lets_out(
     spark: SparkSession, stream_test: StreamTest
 ) -> None:
@@ -220,6 +223,7 @@ def test_a_label_shares_its_events_as_it_did(stream_test: StreamTest, change: st
     assert _credits(rows) == [Decimal("0.5")] * 2
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("options", [{}, {"since": at(20)}])
 def test_a_label_with_an_attribution_does_not_come_back(
     stream_test: StreamTest, options: dict[str, Any]
@@ -239,6 +243,7 @@ def test_a_label_with_an_attribution_does_not_come_back(
             query.run()
 
 
+@pytest.mark.slow
 def test_impressions_may_have_very_many_columns(spark: SparkSession, stream_test: StreamTest) -> None:
     many = [f"id + {i} AS c{i}" for i in range(1200)]
     sources = [stream_test.source(SCHEMA) for _ in range(2)]

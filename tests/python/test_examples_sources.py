@@ -102,6 +102,7 @@ def _end(streams: _Streams, *names: str) -> None:
         streams.add(name, (-1, 0, 5000))
 
 
+@pytest.mark.slow
 def test_a_label_that_comes_back_with_its_stream_is_refused(evolving: SparkSession, tmp_path: Path) -> None:
     streams = _begun(evolving, tmp_path)
     streams.add("buys", (20, 7, 13))
@@ -164,6 +165,7 @@ def test_a_first_batch_with_a_new_stream_that_was_cut_off_runs_again(
     assert [e["id"] for e in found[1]["buy"]] == [20]
 
 
+@pytest.mark.slow
 def test_a_stream_that_comes_when_an_earlier_batch_runs_again_is_known(
     evolving: SparkSession, tmp_path: Path
 ) -> None:

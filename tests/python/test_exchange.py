@@ -61,6 +61,7 @@ def test_the_commands_between_two_starts(
         ]
 
 
+@pytest.mark.contract
 def test_a_query_begins_with_rows_of_tables(stream_test: StreamTest, tmp_path: Path) -> None:
     streams = Streams(stream_test)
     result = streams.join()
@@ -125,6 +126,7 @@ def test_files_that_have_come_since_the_export_are_read(spark: SparkSession, tmp
         tailrace.import_state(spark, tmp_path / "none", export=export)
 
 
+@pytest.mark.contract
 def test_a_dry_run_says_what_would_be_written_and_writes_nothing(
     spark: SparkSession, stream_test: StreamTest, tmp_path: Path
 ) -> None:
@@ -169,6 +171,7 @@ def test_a_session_takes_an_export_alone(spark: SparkSession, tmp_path: Path, wr
         tailrace.import_state(spark, tmp_path / "new", **wrong)
 
 
+@pytest.mark.slow
 def test_columns_whose_parts_are_never_null(
     spark: SparkSession, stream_test: StreamTest, tmp_path: Path
 ) -> None:
@@ -200,6 +203,7 @@ def test_logs_of_a_checkpoint_that_are_cut_off(spark: SparkSession, tmp_path: Pa
         tailrace.export_state(spark, tmp_path, tmp_path / "export")
 
 
+@pytest.mark.contract
 def test_what_is_no_export(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(TailraceStateError, match="TAILRACE_STATE_EXCHANGE_NO_EXPORT"):
         tailrace.import_state(spark, tmp_path / "new", export=tmp_path)

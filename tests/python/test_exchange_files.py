@@ -44,6 +44,7 @@ def _parts(table: Path) -> list[Path]:
     return sorted(table.glob("part-*.parquet"))
 
 
+@pytest.mark.slow
 def test_files_that_were_edited_count_though_a_frame_of_them_is_cached(
     spark: SparkSession, streams: Streams, export: Path, tmp_path: Path
 ) -> None:
@@ -63,6 +64,7 @@ def test_files_that_were_edited_count_though_a_frame_of_them_is_cached(
         cached.unpersist()
 
 
+@pytest.mark.slow
 def test_a_part_that_is_missing_is_named(
     spark: SparkSession, streams: Streams, export: Path, tmp_path: Path
 ) -> None:
@@ -110,6 +112,7 @@ def test_a_list_of_files_that_is_missing_is_named(spark: SparkSession, tmp_path:
         assert not (tmp_path / "moved").exists()
 
 
+@pytest.mark.contract
 def test_left_rows_that_silence_has_let_out_are_not_emitted_again(
     spark: SparkSession, streams: Streams, tmp_path: Path
 ) -> None:
@@ -170,6 +173,7 @@ def test_a_session_imports_no_attribution(
         tailrace.import_state(spark, tmp_path / "moved", export=tmp_path / "export")
 
 
+@pytest.mark.slow
 def test_versions_of_other_horizons_are_not_emitted_beside_those_that_were(
     spark: SparkSession, streams: Streams, tmp_path: Path
 ) -> None:
@@ -217,6 +221,7 @@ def test_sources_with_names_are_refused(spark: SparkSession, tmp_path: Path) -> 
             tailrace.import_state(query, tmp_path / "moved", export=tmp_path / "export")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("are_gone", [False, True])
 def test_matches_that_a_rescaling_has_moved_are_made_once(
     spark: SparkSession, streams: Streams, tmp_path: Path, are_gone: bool
@@ -251,6 +256,7 @@ def test_matches_that_a_rescaling_has_moved_are_made_once(
         spark.conf.unset(strategy)
 
 
+@pytest.mark.slow
 def test_keys_in_another_order_are_the_same_ones(spark: SparkSession, tmp_path: Path) -> None:
     """Of examples their order follows the columns of the impressions, which may come in another order."""
 

@@ -203,6 +203,7 @@ def _marks(name: str) -> list[pytest.MarkDecorator]:
     return [pytest.mark.campaign] if name in _CAMPAIGN else []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in _CASES])
 def test_an_import_resumes_as_the_query_itself(stream_test: StreamTest, tmp_path: Path, name: str) -> None:
     emitted = _check(stream_test, tmp_path, _CASES[name], seed=7)

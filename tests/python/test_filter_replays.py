@@ -41,6 +41,7 @@ def drain(frame: DataFrame, checkpoint: Path) -> list[str]:
     return [row["value"] for row in kept.rows()]
 
 
+@pytest.mark.contract
 def test_replays_are_dropped_over_restarts(spark: SparkSession, tmp_path: Path) -> None:
     folder = str(tmp_path / "in")
     topic(spark, 0, [0, 1, 2, 3, 2, 3, 4]).write.parquet(folder)
@@ -51,6 +52,7 @@ def test_replays_are_dropped_over_restarts(spark: SparkSession, tmp_path: Path) 
     assert drain(tailrace.filter_replays(stream), tmp_path / "ckpt") == []
 
 
+@pytest.mark.contract
 def test_a_batch_frame_and_three_columns(spark: SparkSession) -> None:
     frame = topic(spark, 0, [0, 1, 1, 0, 2]).select("*", tailrace.parse_stream_metadata("key").alias("m"))
     flat = frame.selectExpr(
@@ -68,6 +70,7 @@ def test_another_order_and_disorder(spark: SparkSession) -> None:
     assert sorted(r.value for r in once.collect()) == ["v5", "v7", "v9"]
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize(
     ("options", "condition"),
     [

@@ -56,6 +56,7 @@ def test_the_report_counts_the_rows_that_sparks_reader_finds(spark: SparkSession
     assert newest["version"] == max(int(f.name) for f in (checkpoint / "commits").glob("[0-9]*")) + 1
 
 
+@pytest.mark.slow
 def test_the_command_for_people(run_python: RunPython, checkpoint: Path) -> None:
     done = run_python("-m", "tailrace", "inspect", str(checkpoint))
     assert (done.returncode, done.stderr) == (0, "")
@@ -77,6 +78,7 @@ def test_the_command_for_machines(run_python: RunPython, checkpoint: Path) -> No
     assert json.loads(done.stdout) == inspection.inspect_checkpoint(str(checkpoint), 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "condition"),
     [
@@ -101,6 +103,7 @@ def test_wrong_usage_is_exit_code_2(run_python: RunPython, arguments: list[str])
     assert run_python("-m", "tailrace", "inspect", "somewhere", *arguments).returncode == 2
 
 
+@pytest.mark.slow
 def test_a_file_system_whose_jar_is_not_there() -> None:
     settings = {"spark.hadoop.fs.gone.impl": "no.such.FileSystem"}
     with pytest.raises(TailraceStateError) as refusal:
@@ -109,6 +112,7 @@ def test_a_file_system_whose_jar_is_not_there() -> None:
     assert "no.such.FileSystem" in refusal.value.parameters["reason"]
 
 
+@pytest.mark.slow
 def test_no_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(TailraceStateError) as refusal:
         inspection.inspect_checkpoint(str(tmp_path / "gone"))
@@ -123,6 +127,7 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         inspection.inspect_checkpoint("somewhere")
 
 
+@pytest.mark.slow
 def test_a_program_that_fails_says_so_in_its_own_words() -> None:
     with pytest.raises(TailraceStateError, match="NumberFormatException") as refusal:
         java_program.run(PROGRAM, ["somewhere", "not a number"], {})

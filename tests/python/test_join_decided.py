@@ -64,6 +64,7 @@ def _restart(spark: SparkSession, query: StreamQuery, i: int) -> None:
         query.restart()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_first_matches_come_out_once_whatever_restarts_and_partitions(
     spark: SparkSession, streams: Streams, seed: int
@@ -90,6 +91,7 @@ def test_first_matches_come_out_once_whatever_restarts_and_partitions(
         assert len(query.state()) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_pairs_come_out_once_whatever_restarts_and_partitions(
     spark: SparkSession, streams: Streams, seed: int
@@ -153,6 +155,7 @@ def test_what_cannot_be_decided_is_refused(
     assert raised.value.condition == condition
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize(
     ("options", "told"),
     [

@@ -19,6 +19,7 @@ def streams(stream_test: StreamTest) -> Streams:
     return Streams(stream_test)
 
 
+@pytest.mark.slow
 def test_a_windowed_aggregation_after_the_join_counts_every_group(streams: Streams) -> None:
     counted = (
         streams.join()

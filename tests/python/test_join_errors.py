@@ -45,6 +45,7 @@ def test_a_batch_dataframe_with_a_stream_is_refused(streams: Streams) -> None:
     refused(streams.frame("left"), batch, "TAILRACE_JOIN_MIXED_BATCH_AND_STREAM")
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize(
     ("options", "condition", "names"),
     [

@@ -38,6 +38,7 @@ def often_compacted(stream_test: StreamTest) -> Iterator[RuntimeConfig]:
         conf.unset(f"spark.tailrace.{name}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "seed"),
     [("lazy", 1), pytest.param("eager", 2, marks=_CAMPAIGN), pytest.param("inner", 3, marks=_LONG)],
@@ -118,6 +119,7 @@ def test_rows_that_wait_in_a_synced_join_do_so_too(stream_test: StreamTest, seed
     assert sum(row["r_ts"] is not None for row in out) > 4
 
 
+@pytest.mark.contract
 def test_a_further_column_is_null_in_rows_that_wait_though_it_is_never_null_in_the_input(
     stream_test: StreamTest,
 ) -> None:

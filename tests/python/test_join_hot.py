@@ -100,6 +100,7 @@ def test_what_is_no_list_of_keys(streams: Streams, wrong: Any) -> None:  # noqa:
         streams.join(hot=wrong)
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("options", [{"hot_parts": 1}, {"hot": [(1, 2)]}, {"on_late": "mark"}])
 def test_what_cannot_be(streams: Streams, options: dict[str, Any]) -> None:
     with pytest.raises(TailraceJoinError, match="TAILRACE_OPTION_INVALID"):
@@ -128,6 +129,7 @@ def test_a_value_of_another_type_that_is_one_of_the_column(streams: Streams, val
         assert len(query.rows()) == 40
 
 
+@pytest.mark.slow
 def test_as_many_keys_as_there_may_be(streams: Streams) -> None:
     with streams.query(streams.join(hot=list(range(1000)))) as query:
         query.run()

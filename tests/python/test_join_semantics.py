@@ -31,6 +31,7 @@ ARRIVALS = [
 ]
 
 
+@pytest.mark.contract
 def test_worked_table_inner_pairs_come_out_at_the_arrival_that_completes_them(streams: Streams) -> None:
     arrivals = []
     with streams.query(streams.join(how="inner", before="30 seconds")) as query:
@@ -40,6 +41,7 @@ def test_worked_table_inner_pairs_come_out_at_the_arrival_that_completes_them(st
     assert arrivals == [[], [("A", "a")], [("B", "a")], [("A", "b"), ("B", "b")], [("A", "a"), ("A", "b")]]
 
 
+@pytest.mark.contract
 def test_worked_table_left_groups_come_out_once_at_window_expiry(streams: Streams) -> None:
     with streams.query(streams.join(before="30 seconds")) as query:
         for side, row in ARRIVALS:
@@ -119,6 +121,7 @@ def test_each_match_policy_chooses_its_rows(streams: Streams, match: str, expect
         assert groups(query.rows()) == [(1, expected)]
 
 
+@pytest.mark.contract
 def test_max_matches_keeps_the_first_matches_and_sets_the_flag(streams: Streams) -> None:
     with streams.query(streams.join(max_matches=2)) as query:
         streams.add(
@@ -175,6 +178,7 @@ def test_late_pairs_have_nulls_on_the_other_side(streams: Streams) -> None:
     )
 
 
+@pytest.mark.contract
 def test_a_late_label_is_matched_while_its_left_row_waits(streams: Streams) -> None:
     kept, dropped = (
         streams.query(streams.join(**o), n)
@@ -195,6 +199,7 @@ def test_a_late_label_is_matched_while_its_left_row_waits(streams: Streams) -> N
         assert (dropped.total("lateRightRowsTaken"), dropped.total("lateRightRows")) == (0, 2)
 
 
+@pytest.mark.contract
 def test_versions_come_out_at_their_horizons(streams: Streams) -> None:
     result = streams.join(
         horizons=["10 seconds", dt.timedelta(seconds=20)], emit="changes", release_every="batch"
@@ -219,6 +224,7 @@ def test_versions_come_out_at_their_horizons(streams: Streams) -> None:
     ]
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("how", ["left", "inner"])
 def test_the_state_is_empty_when_the_watermark_has_passed_all(streams: Streams, how: str) -> None:
     with streams.query(streams.join(how=how, before="5 seconds")) as query:

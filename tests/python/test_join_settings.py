@@ -95,6 +95,7 @@ def test_durable_state_is_read_without_durability(streams: Streams, configure: C
         assert query.total("lostVersions") == 0
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -116,6 +117,7 @@ def test_a_value_that_makes_no_sense_is_refused_by_start(
     assert value in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"before": "5 seconds"}, {"max_matches": 1}])
 def test_both_strategies_give_the_same_groups(
     streams: Streams, configure: Configure, options: dict[str, str | int]

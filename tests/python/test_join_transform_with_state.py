@@ -64,6 +64,7 @@ def _on_rocksdb(spark: SparkSession) -> Iterator[None]:
     spark.conf.set(PROVIDER, before or "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_pandas", [True, pytest.param(False, marks=pytest.mark.campaign)])
 def test_totals_go_on_after_a_restart(spark: SparkSession, stream_test: StreamTest, in_pandas: bool) -> None:
     streams = Streams(stream_test)

@@ -26,22 +26,16 @@ _OTHERS = "; set ThisBuild / onlyStoreTests := true" + "".join(
     if project != _PROJECT
 )
 
-# Campaigns that guard bytes and commits: damage, faults, kills and zombies. CI runs these alone.
+# Campaigns that guard bytes and commits: damage, faults, other cuts of batches, zombies. CI runs them alone.
 _GUARDS = " ".join(
     f"*.{suite}Suite"
     for suite in (
         "DamageCampaign",
         "DamagedCheckpoint",
         "EndOfBatchFaults",
-        "ErasedCheckpoints",
-        "Exchange",
         "FileManager",
         "GoldenCheckpoints",
-        "KilledQuery",
         "LandingFaults",
-        "LocalDamageCampaign",
-        "MixedState",
-        "RescaledCheckpoints",
         "ReplayMarks",
         "StoreFaults",
         "StreamFaults",
@@ -56,10 +50,9 @@ _GUARDS = " ".join(
     "command",
     [
         f"{_PROJECT}/test",
+        pytest.param(f"{_PROJECT}/testOnly -- -n slow", marks=pytest.mark.slow, id="slow"),
         pytest.param(f"{_PROJECT}/testOnly -- -n campaign{_OTHERS}", marks=pytest.mark.campaign),
-        pytest.param(
-            f"{_PROJECT}/testOnly {_GUARDS} -- -n campaign{_OTHERS}", marks=pytest.mark.guard, id="guards"
-        ),
+        pytest.param(f"{_PROJECT}/testOnly {_GUARDS} -- -n campaign", marks=pytest.mark.guard, id="guards"),
         pytest.param(f"{_PROJECT}/testOnly -- -n long", marks=pytest.mark.long),
     ],
 )

@@ -121,6 +121,7 @@ def rows_of(seed: int, count: int = 400) -> list[tuple[Any, ...]]:
     return [example(rng, number) for number in range(count)]
 
 
+@pytest.mark.contract
 def test_reports_of_hours_of_days_and_of_all_are_those_of_brute_force(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -153,6 +154,7 @@ def test_reports_of_other_rows_are_those_of_brute_force(spark: SparkSession, see
     assert reported(tailrace.label_maturity(spark, frame, **ARGUMENTS)) == oracle(rows, 1)
 
 
+@pytest.mark.slow
 def test_many_labels_have_the_error_that_the_report_states(spark: SparkSession) -> None:
     # Delays of 0 to 59,999 seconds in an order of their own: the rank of each is known.
     count = 60_000
@@ -225,6 +227,7 @@ def test_rows_before_since_do_not_count(spark: SparkSession) -> None:
     assert found["versions"] is None
 
 
+@pytest.mark.contract
 def test_one_duration_is_no_list_of_horizons(spark: SparkSession) -> None:
     rows = spark.createDataFrame([], SCHEMA)
     with pytest.raises(TypeError, match="`horizons` is a list of durations"):

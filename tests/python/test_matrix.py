@@ -81,6 +81,7 @@ def baselines(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     return of
 
 
+@pytest.mark.guard
 @pytest.mark.parametrize(("name", "action", "outcome"), list(_parameters()))
 def test_a_cell(baselines: Any, tmp_path: Path, name: str, action: str, outcome: Outcome) -> None:  # noqa: ANN401
     print(f"TAILRACE_SEED={_SEED} TAILRACE_MATRIX={name}/{action}")

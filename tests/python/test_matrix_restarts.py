@@ -39,6 +39,7 @@ def _chosen() -> list[Restart]:
     return [one for one in RESTARTS if asked == "all" or {one.entry, one.name} & {*names}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restart", _chosen(), ids=lambda restart: restart.name)
 def test_a_restart_with_another_option(spark: SparkSession, tmp_path: Path, restart: Restart) -> None:
     print(f"TAILRACE_SEED={_SEED}")

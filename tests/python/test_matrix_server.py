@@ -35,6 +35,7 @@ def _alone(entry: Entry) -> Entry:
     return replace(entry, calls=tuple(calls))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restarts", [False, True], ids=["through", "restarted"])
 @pytest.mark.parametrize("entry", AT_SERVER, ids=[entry.name for entry in AT_SERVER])
 def test_a_server_changes_no_row(

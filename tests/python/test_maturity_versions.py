@@ -55,6 +55,7 @@ def _counts(rows: list[list[tuple[int, int, int]]], label: int, horizon: int) ->
     return len(groups), sum(map(bool, groups)), sum(groups)
 
 
+@pytest.mark.slow
 def test_each_label_is_told_at_each_horizon(spark: SparkSession, tmp_path: Path) -> None:
     hours = [_rows(seed, seed) for seed in range(2)]
     made = _made(spark, hours[0], "all").union(_made(spark, hours[1], "all", "later"))
@@ -105,6 +106,7 @@ def test_a_horizon_that_is_no_duration_is_refused(spark: SparkSession) -> None:
         tailrace.label_maturity(spark, made, **_CLICKED)
 
 
+@pytest.mark.slow
 def test_preflight_says_what_the_versions_at_a_horizon_find(spark: SparkSession) -> None:
     rows = _rows(6, 0)
     # Both streams go on, so that no window is open.

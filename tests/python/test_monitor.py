@@ -62,6 +62,7 @@ def _values(text: str, series: str) -> dict[tuple[str, ...], float]:
     }
 
 
+@pytest.mark.slow
 def test_prometheus_gets_the_numbers_of_all_queries(port: str) -> None:
     kind, text = metrics(port)
     assert kind.startswith("text/plain; version=0.0.4")
@@ -109,6 +110,7 @@ def test_sparks_metrics_system_has_them_too(port: str) -> None:
     assert gauges[key] == {"value": 2}
 
 
+@pytest.mark.contract
 def test_the_history_has_each_micro_batch(
     port: str, directory: Path, repository: Path, spark: SparkSession
 ) -> None:

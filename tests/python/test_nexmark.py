@@ -92,6 +92,7 @@ def parsed(file: Path) -> list[tuple[int, list[Any]]]:
     return found
 
 
+@pytest.mark.slow
 def test_the_flat_files_have_the_same_events(events: Events) -> None:
     flat = events.path.with_name("flat")
     nexmark_events.write_flat(events, ("bid", "auction"), flat)

@@ -41,6 +41,7 @@ def _near(place: Path) -> Path:
     return place.with_name(NAMES[place.name])
 
 
+@pytest.mark.slow
 def test_windows_and_their_report(spark: SparkSession, place: Path) -> None:
     for directory, late in ((_near(place), 3), (place, 1)):
         logs = Logs(spark, place.parent / f"logs-{late}")
@@ -96,6 +97,7 @@ def test_the_testing_kit_and_the_state_of_its_queries(spark: SparkSession, place
     )
 
 
+@pytest.mark.slow
 def test_what_a_command_reads(
     stream_test: StreamTest, spark: SparkSession, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -57,6 +57,7 @@ def test_records_of_sqe_are_filtered(spark: SparkSession) -> None:
     assert sorted(tuple(row) for row in once) == [(part, at) for part in range(2) for at in range(10)]
 
 
+@pytest.mark.contract
 def test_the_tagged_form_is_the_default(spark: SparkSession) -> None:
     default = tailrace.stream_metadata(1, F.lit(2), F.lit(3))
     named = tailrace.stream_metadata(1, F.lit(2), F.lit(3), format="tagged")
@@ -92,6 +93,7 @@ def test_producers(spark: SparkSession) -> None:
     assert list(row) == [p["pid"] for p in GOLDEN["producers"]]
 
 
+@pytest.mark.contract
 def test_an_epoch_may_be_a_number(spark: SparkSession) -> None:
     parts = {"query": "sessions", "stream": "clicks", "brokers": "b1:9092,b2:9092", "path": "topic-1"}
     row = spark.range(1).select(
@@ -100,6 +102,7 @@ def test_an_epoch_may_be_a_number(spark: SparkSession) -> None:
     assert [tuple(r) for r in row.collect()] == [(GOLDEN["producers"][4]["pid"],) * 2]
 
 
+@pytest.mark.contract
 def test_a_record_written_and_merged(spark: SparkSession) -> None:
     frame = spark.range(100).selectExpr("CAST(id % 4 AS INT) AS partition", "id AS offset")
     keyed = frame.select("partition", tailrace.stream_metadata(7, "partition", "offset").alias("key"))
@@ -108,6 +111,7 @@ def test_a_record_written_and_merged(spark: SparkSession) -> None:
     assert sorted(tuple(r) for r in found) == [(7, p, 96 + p) for p in range(4)]
 
 
+@pytest.mark.contract
 def test_destinations(spark: SparkSession) -> None:
     frame = spark.range(6).select(F.col("id").cast("int").alias("p"))
     found = frame.select(tailrace.source_partition("p", 4), tailrace.source_partition("p", 6)).collect()
@@ -124,6 +128,7 @@ def test_wrong_values_are_refused(spark: SparkSession) -> None:
         tailrace.producer_id(query="q", stream="s", brokers=["b1"], path="p")  # type: ignore[arg-type]
 
 
+@pytest.mark.contract
 def test_conditions_have_a_class() -> None:
     for condition in ("TAILRACE_FUNCTION_ARGUMENTS", "TAILRACE_METADATA_MIXED"):
         assert isinstance(errors.from_condition(condition, "text"), tailrace.TailraceReplayError)

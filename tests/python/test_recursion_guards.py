@@ -29,6 +29,7 @@ def condition(error: BaseException) -> str:
     return str(error.condition)
 
 
+@pytest.mark.slow
 def test_a_loop_that_cant_be_seen_in_the_plan_ends_with_an_error(spark: SparkSession) -> None:
     """Without a limit of the user's, too: a node that is its own parent."""
     parents = spark.createDataFrame([(0, 0)], "node long, parent long")
@@ -66,6 +67,7 @@ def test_path_columns_of_a_wrong_type_are_refused(spark: SparkSession) -> None:
             tailrace.recursively(chain(spark), lambda u: u.where("node < 3"), path_columns=columns)  # type: ignore[arg-type]
 
 
+@pytest.mark.contract
 def test_cycles_are_of_use_with_a_path_only(spark: SparkSession) -> None:
     with pytest.raises(tailrace.TailraceRecursionError, match="path_columns") as error:
         tailrace.recursively(chain(spark), lambda u: u.where("node < 3"), on_cycle="drop")

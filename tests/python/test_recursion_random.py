@@ -117,6 +117,7 @@ def test_each_micro_batch_draws_anew(trees: Trees) -> None:
         assert len({parent for _, parent in rows}) == len(rows) == 18
 
 
+@pytest.mark.contract
 @both_ways
 def test_a_sample_is_another_one_at_each_hop(spark: SparkSession, way: Op) -> None:
     start = spark.range(0, 300, 1, 2).selectExpr("id AS node")
@@ -135,6 +136,7 @@ def test_the_parts_of_a_random_split_are_all_rows_once(spark: SparkSession) -> N
     spread(ends)
 
 
+@pytest.mark.slow
 @both_ways
 def test_functions_in_python_draw_at_each_hop(spark: SparkSession, way: Op) -> None:
     @F.udf("long", useArrow=False)

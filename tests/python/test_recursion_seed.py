@@ -117,6 +117,7 @@ def count_in_any_order(trees: Trees, files: list[list[tuple[int, int]]]) -> Coun
     return last
 
 
+@pytest.mark.slow
 def test_counting_descendants_with_nodes_in_any_order(trees: Trees) -> None:
     """The online correction: children first, and the counts of their forebears are set right later."""
     edges = [(n, n - 1) for n in range(2, 7)]

@@ -138,6 +138,7 @@ def test_many_hops_of_a_union_by_a_job_a_hop(spark: SparkSession) -> None:
     assert partitions(up) <= 4
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_broadcast")
 def test_a_product_by_a_job_a_hop_keeps_its_partitions(spark: SparkSession) -> None:
     steps = spark.createDataFrame([(n,) for n in range(7)], "step long")

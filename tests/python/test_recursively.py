@@ -41,6 +41,7 @@ def failing(condition: str) -> Iterator[dict[str, str]]:
     found["text"] = str(error)
 
 
+@pytest.mark.contract
 def test_a_batch_frame_gives_what_a_stream_gives(spark: SparkSession) -> None:
     rows = tailrace.recursively(chain(spark), up_to(4), depth_column="hop", path_columns="node").collect()
     assert sorted((r.node, r.hop, r.path) for r in rows) == [
@@ -75,6 +76,7 @@ def test_an_op_with_two_ways_back_and_one_that_explodes(spark: SparkSession) -> 
     assert sorted(r.node for r in counted) == [3, 4, 4, 5, 5, 5, 5]
 
 
+@pytest.mark.contract
 def test_functions_in_python_go_round_too(spark: SparkSession) -> None:
     halve = F.udf(lambda n: n // 2, "long", useArrow=False)
     rows = tailrace.recursively(
@@ -87,6 +89,7 @@ def exchanged(op: Op) -> Op:
     return lambda u: op(u).repartition(3, "node")
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("way", [lambda op: op, exchanged], ids=["in its task", "exchanged"])
 def test_limits(spark: SparkSession, way: Callable[[Op], Op]) -> None:
     start = chain(spark)
@@ -196,6 +199,7 @@ def test_a_runaway_loop_ends_when_its_query_is_stopped(trees: Trees, op: Op, mod
     wait_for(lambda: not running_tasks(trees.spark), "the task ends", seconds=10)
 
 
+@pytest.mark.contract
 def test_explain_shows_how_rows_go_round(stream: DataFrame) -> None:
     def plan(**options: Any) -> str:  # noqa: ANN401
         op: Op = lambda u: u.where("node > 0").selectExpr("node - 1 AS node", "at")  # noqa: E731

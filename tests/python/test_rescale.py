@@ -117,6 +117,7 @@ def test_a_new_checkpoint_and_the_old_one_go_on_to_the_same_rows(
         assert _partitions(query.checkpoint) == list(range(partitions))
 
 
+@pytest.mark.contract
 def test_a_number_that_it_has_already(spark: SparkSession, stream_test: StreamTest) -> None:
     streams = Streams(stream_test)
     streams.add(*_rows(0))
@@ -146,6 +147,7 @@ def test_a_query_that_runs_elsewhere_and_has_nothing_to_do_goes_on(
         assert _partitions(query.checkpoint) == before
 
 
+@pytest.mark.slow
 def test_a_struct_among_the_keys(spark: SparkSession, stream_test: StreamTest) -> None:
     streams = Streams(stream_test)
 
@@ -252,7 +254,7 @@ def _number(checkpoint: Path) -> int:
 
 @pytest.mark.campaign
 def test_a_command_that_is_killed(spark: SparkSession, tmp_path: Path) -> None:
-    kills = int(os.environ.get("TAILRACE_KILLS", "3"))
+    kills = int(os.environ.get("TAILRACE_KILLS", "1"))
     rng = random.Random(int(os.environ.get("TAILRACE_SEED", "20261124")))
     longest = 0.0
     for kill in range(kills + 1):
@@ -279,6 +281,7 @@ def test_a_command_that_is_killed(spark: SparkSession, tmp_path: Path) -> None:
             _end(streams, query, other)
 
 
+@pytest.mark.slow
 def test_a_sink_that_has_the_batch_already(
     spark: SparkSession, stream_test: StreamTest, tmp_path: Path
 ) -> None:

@@ -72,6 +72,7 @@ def test_await_termination_raises_it_at_each_start(failing: Callable[[], Streami
         check(caught.value)
 
 
+@pytest.mark.contract
 def test_process_all_available_raises_it(failing: Callable[[], StreamingQuery]) -> None:
     query = failing()
     with pytest.raises(TailraceError) as caught:

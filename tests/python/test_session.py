@@ -157,10 +157,12 @@ class TestBuilder:
             tailrace.configure(not_a_builder)
 
 
+@pytest.mark.contract
 def test_a_session_of_ours_passes_again(spark: SparkSession) -> None:
     assert tailrace.configure(SparkSession.builder).getOrCreate() is spark
 
 
+@pytest.mark.contract
 def test_a_session_of_ours_has_all_three(spark: SparkSession) -> None:
     assert EXTENSION in (spark.conf.get("spark.sql.extensions") or "")
     assert str(tailrace.jar_path()) in (spark.conf.get("spark.jars") or "")

@@ -163,6 +163,7 @@ def test_a_host_that_came_in_it_is_waited_for(spark: SparkSession, tmp_path: Pat
     assert by_minute["12:00"] == 3, "12:00 was over before host 2 had passed it"
 
 
+@pytest.mark.slow
 def test_rows_that_it_has_sent_round_hold_the_watermark(spark: SparkSession, tmp_path: Path) -> None:
     trees = Trees(spark, tmp_path)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 import tailrace
 from served_clicks import CLICKED, SERVED, labels
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from tailrace.testing import StreamTest
 
 
+@pytest.mark.contract
 def test_a_query_goes_on_without_a_user_and_with_more_partitions(
     spark: SparkSession, stream_test: StreamTest
 ) -> None:

@@ -49,6 +49,7 @@ def _once(frame: DataFrame) -> DataFrame:
     return tailrace.accurate_watermark(once, "at", host="host", hosts=["a", "b", "c"], completeness="60%")
 
 
+@pytest.mark.contract
 def test_marks_and_hosts(stream_test: StreamTest, read: Callable[..., list[tuple[Any, ...]]]) -> None:
     records = stream_test.source(_RECORDS)
     query = stream_test.query(_once(records.frame))
@@ -91,6 +92,7 @@ def test_marks_and_hosts(stream_test: StreamTest, read: Callable[..., list[tuple
     assert read(query.checkpoint, of="marks") == marks
 
 
+@pytest.mark.contract
 def test_partitions_of_a_synced_join(
     stream_test: StreamTest, read: Callable[..., list[tuple[Any, ...]]]
 ) -> None:

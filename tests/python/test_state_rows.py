@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _BOTH = ("side", "time", "key.user", "left.served_at", "right.clicked_at")
 
 
+@pytest.mark.contract
 def test_a_row_is_there_until_it_comes_out(stream_test: StreamTest) -> None:
     served, clicks = stream_test.source(SERVED), stream_test.source(CLICKED)
     query = stream_test.query(labels(served.frame, clicks.frame))
@@ -43,6 +44,7 @@ def test_a_row_is_there_until_it_comes_out(stream_test: StreamTest) -> None:
     assert query.state() == []
 
 
+@pytest.mark.contract
 def test_the_rows_of_a_synced_join(stream_test: StreamTest) -> None:
     columns = "id long, partition int, created timestamp"
     left, right = stream_test.source(columns), stream_test.source(columns)
@@ -69,6 +71,7 @@ def test_the_rows_of_a_synced_join(stream_test: StreamTest) -> None:
     assert query.state("right")[0] == ({"partition": 0, "created": at("12:00:09")},)
 
 
+@pytest.mark.contract
 def test_the_state_of_sparks_operators(stream_test: StreamTest) -> None:
     clicks = stream_test.source(CLICKED)
     query = stream_test.query(clicks.frame.groupBy("user").count(), mode="update")

@@ -46,6 +46,7 @@ def test_a_pair_comes_out_with_its_second_row_and_the_state_falls_at_once(stream
         assert query.total("unmatchedLeft") == 1
 
 
+@pytest.mark.slow
 def test_any_unique_ids_give_the_rows_that_they_give_without_it(streams: Synced) -> None:
     """Rows of any partition and order; restarts in between switch it on and off."""
     rng = random.Random(7)
@@ -84,6 +85,7 @@ def test_any_unique_ids_give_the_rows_that_they_give_without_it(streams: Synced)
     assert found == expected
 
 
+@pytest.mark.contract
 def test_it_is_true_or_false(streams: Synced) -> None:
     with pytest.raises(TypeError, match="exactly_one"):
         streams.join(exactly_one="yes")

@@ -55,6 +55,7 @@ def test_rows_without_a_key_or_a_time(streams: Synced) -> None:
         assert new(query) == [(3, None, None), (None, 0, None)]
 
 
+@pytest.mark.contract
 def test_duplicates(streams: Synced) -> None:
     left = [Row(1, 0, 0), Row(1, 0, 2), Row(2, 0, 1)]
     right = [Row(1, 0, 3), Row(1, 0, 2), Row(2, 0, 4), Row(90, 0, 20)]
@@ -89,6 +90,7 @@ def test_a_right_row_waits_for_the_slowest_left_partition(streams: Synced, emit:
         assert query.total("unmatchedRight") == 1
 
 
+@pytest.mark.slow
 def test_the_result_depends_on_the_data_alone(streams: Synced, tmp_path: Path) -> None:
     """Ids that both sides have, at any distance, read in batches of one file, of three, and all at once."""
     rng = random.Random(5)
@@ -122,6 +124,7 @@ def test_the_result_depends_on_the_data_alone(streams: Synced, tmp_path: Path) -
             assert query.total("tooFar") == sum(right is None for _, _, right in expected)
 
 
+@pytest.mark.contract
 def test_windows_after_it_lose_nothing(streams: Synced) -> None:
     sides = (streams.frame(side).withWatermark("created", "1 second") for side in ("left", "right"))
     joined = streams.join(sides=sides)
@@ -163,6 +166,7 @@ def test_numeric_keys_of_two_types(streams: Synced, types: str, unmatched: Liter
         )
 
 
+@pytest.mark.contract
 def test_names_that_both_sides_have(streams: Synced) -> None:
     assert streams.join().columns == ["id", "partition", "created", "partition_right", "created_right"]
     assert streams.join(suffix="_2").columns == ["id", "partition", "created", "partition_2", "created_2"]
@@ -182,6 +186,7 @@ def test_a_watermark_after_it(streams: Synced) -> None:
         assert windows == [(0, 10), (10, 10), (50, 1)]
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2))])
 def test_any_rows_against_plain_reckoning(streams: Synced, seed: int) -> None:
     """Rows of any partition and order, restarts in between: what comes out, batch by batch."""
@@ -210,6 +215,7 @@ def test_any_rows_against_plain_reckoning(streams: Synced, seed: int) -> None:
         query.stop()
 
 
+@pytest.mark.contract
 def test_a_partition_that_stalls_ends_the_query(streams: Synced) -> None:
     streams.add(left=[Row(1, 0, 0)], right=[Row(90, 0, 1), Row(91, 1, 1)])
     with streams.query(on_stall="fail", stall_after="1 second") as query:
@@ -223,6 +229,7 @@ def test_a_partition_that_stalls_ends_the_query(streams: Synced) -> None:
         assert "1" in str(error)
 
 
+@pytest.mark.contract
 def test_rows_from_the_future(streams: Synced) -> None:
     far = 10**9
     left = [Row(1, 0, 0), Row(2, 0, far)]

@@ -89,6 +89,7 @@ def test_a_few_steps_find_out_a_sink_that_appends(spark: SparkSession, tmp_path:
         )
 
 
+@pytest.mark.contract
 def test_a_query_that_ends_by_itself_sees_all_batches(spark: SparkSession, tmp_path: Path) -> None:
     def pipeline(root: Path, served: DataFrame) -> DataStreamWriter:
         path = str(root / "out")
@@ -104,6 +105,7 @@ def test_a_query_that_ends_by_itself_sees_all_batches(spark: SparkSession, tmp_p
     assert [sorted(found) for found in users] == [[7, 8, 9]] * 4
 
 
+@pytest.mark.contract
 def test_a_batch_needs_rows_for_each_stream(spark: SparkSession, tmp_path: Path) -> None:
     batches: tuple[Any, ...] = ([(7, "12:00")], [[(7, "12:00")]])
     for batch in batches:
@@ -119,6 +121,7 @@ def test_a_pipeline_without_rows_proves_nothing(spark: SparkSession, tmp_path: P
         crash_at_every_step(spark, tmp_path, appended(by_batch=True), [SERVED, CLICKED], _FEEDS[:1], read)
 
 
+@pytest.mark.contract
 def test_an_error_of_the_pipelines_own_is_no_crash(spark: SparkSession, tmp_path: Path) -> None:
     def pipeline(root: Path, served: DataFrame) -> DataStreamWriter:
         assert root.is_dir()
@@ -132,6 +135,7 @@ SERVED_ROWS = [(user, f"12:{minute:02}") for minute in range(0, 60, 7) for user 
 CLICKED_ROWS = [(user, f"12:{minute:02}:30") for minute in range(0, 60, 4) for user in (7, 9)]
 
 
+@pytest.mark.contract
 def test_a_join_of_streams_is_that_of_batches(spark: SparkSession, tmp_path: Path) -> None:
     def pairs(served: DataFrame, clicks: DataFrame) -> DataFrame:
         joined = labels(served, clicks)
@@ -142,6 +146,7 @@ def test_a_join_of_streams_is_that_of_batches(spark: SparkSession, tmp_path: Pat
     )
 
 
+@pytest.mark.contract
 def test_rows_that_are_late_in_the_stream_are_missing(spark: SparkSession, tmp_path: Path) -> None:
     def counted(served: DataFrame) -> DataFrame:
         return tailrace.join(

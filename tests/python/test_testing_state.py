@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tailrace.testing import StreamTest
 
 
+@pytest.mark.contract
 def test_the_numbers_of_all_micro_batches(stream_test: StreamTest) -> None:
     served, clicks = stream_test.source(SERVED), stream_test.source(CLICKED)
     query = stream_test.query(labels(served.frame, clicks.frame))

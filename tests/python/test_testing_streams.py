@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.contract
 def test_a_row_waits_for_the_clock(stream_test: StreamTest) -> None:
     served, clicks = stream_test.source(SERVED), stream_test.source(CLICKED)
     query = stream_test.query(labels(served.frame, clicks.frame))
@@ -227,6 +228,7 @@ def test_two_queries_have_the_same_rows_and_clock(stream_test: StreamTest) -> No
     assert second.rows("count") == [(2,), (3,)]
 
 
+@pytest.mark.contract
 def test_a_query_of_the_tests_own(stream_test: StreamTest, tmp_path: Path) -> None:
     served, clicks = stream_test.source(SERVED), stream_test.source(CLICKED)
     kept = KeptBatches(tmp_path / "kept")
@@ -242,6 +244,7 @@ def test_a_query_of_the_tests_own(stream_test: StreamTest, tmp_path: Path) -> No
     query.stop()
 
 
+@pytest.mark.contract
 def test_an_accurate_watermark_gets_its_time_from_rows(stream_test: StreamTest) -> None:
     source = stream_test.source("host string, pos long, t timestamp")
     logs = tailrace.accurate_watermark(source.frame, "t", host="host", hosts=["a", "b"], idle_after="1 hour")

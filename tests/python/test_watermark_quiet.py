@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
+@pytest.mark.slow
 def test_rows_read_while_the_server_was_away_are_reported_without_another_one(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -44,6 +45,7 @@ def test_rows_read_while_the_server_was_away_are_reported_without_another_one(
         server.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["count", "join"])
 def test_windows_of_a_quiet_query_close_when_another_one_has_caught_up(
     spark: SparkSession, tmp_path: Path, shape: str
@@ -69,6 +71,7 @@ def test_windows_of_a_quiet_query_close_when_another_one_has_caught_up(
                 query.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["complete", "sync", "inner", "feedback"])
 def test_an_operator_that_closes_nothing_holds_no_other_query_back(
     spark: SparkSession, tmp_path: Path, shape: str
@@ -108,6 +111,7 @@ def _closing_nothing(rows: DataFrame, shape: str) -> tuple[DataFrame, str]:
     return units.union(below), "append"
 
 
+@pytest.mark.slow
 def test_a_query_without_state_finds_out_that_the_store_was_restored(
     spark: SparkSession, tmp_path: Path
 ) -> None:

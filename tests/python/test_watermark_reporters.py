@@ -31,6 +31,7 @@ def server(spark: SparkSession, tmp_path: Path) -> Iterator[ServerProcess]:
             query.stop()
 
 
+@pytest.mark.slow
 def test_two_jobs_that_land_windows_wait_for_each_other(
     spark: SparkSession, tmp_path: Path, server: ServerProcess
 ) -> None:
@@ -54,6 +55,7 @@ def test_two_jobs_that_land_windows_wait_for_each_other(
     assert (fast.rows(), fast.rows("_late/*")) == (3, 0)
 
 
+@pytest.mark.slow
 def test_the_second_query_on_the_same_logs_is_refused_while_the_first_one_lives(
     spark: SparkSession, tmp_path: Path, server: ServerProcess
 ) -> None:
@@ -95,6 +97,7 @@ def test_the_second_query_on_the_same_logs_is_refused_while_the_first_one_lives(
     assert third.written() == 50
 
 
+@pytest.mark.slow
 def test_a_query_that_is_refused_leaves_nothing_to_wait_for(
     spark: SparkSession, tmp_path: Path, server: ServerProcess
 ) -> None:
@@ -182,6 +185,7 @@ def test_another_roster_after_a_restart_counts_whatever_clock_it_comes_from(
     query.stop()
 
 
+@pytest.mark.contract
 def test_a_new_checkpoint_with_fewer_state_partitions_is_waited_for_alone(
     spark: SparkSession, tmp_path: Path, server: ServerProcess
 ) -> None:

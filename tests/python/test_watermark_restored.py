@@ -31,6 +31,7 @@ def server(spark: SparkSession, tmp_path: Path) -> Iterator[ServerProcess]:
             query.stop()
 
 
+@pytest.mark.slow
 def test_a_host_that_only_the_other_query_has_read_is_waited_for(
     spark: SparkSession, tmp_path: Path, server: ServerProcess
 ) -> None:

@@ -144,6 +144,7 @@ def test_a_killed_server_keeps_all_acknowledged_reports(tmp_path: Path) -> None:
                 server.kill()
 
 
+@pytest.mark.slow
 def test_two_servers_of_one_postgresql_have_no_leader(postgres: str) -> None:
     servers: list[ServerProcess | None] = [ServerProcess(postgres), ServerProcess(postgres)]
     clients = [Client(servers, f"source-{n}", n, steps=40) for n in range(3)]
@@ -158,6 +159,7 @@ def test_two_servers_of_one_postgresql_have_no_leader(postgres: str) -> None:
                 server.kill()
 
 
+@pytest.mark.slow
 def test_a_server_knows_the_reports_to_another_one(postgres: str) -> None:
     with running(postgres) as one, running(postgres) as other:
         one.post(report(source({"h1": T}, roster=["h1", "h2"]), sink({"0": T + 9})), app="two")
@@ -230,6 +232,7 @@ def test_a_lost_connection_is_a_503_and_comes_back(postgres: str) -> None:
         assert server.request("GET", "/v1/apps")[0] == 200
 
 
+@pytest.mark.slow
 def test_a_postgresql_database_of_format_3_is_migrated(postgres: str) -> None:
     import psycopg  # noqa: PLC0415  only where there is a PostgreSQL
 
@@ -250,6 +253,7 @@ def test_a_postgresql_database_of_format_3_is_migrated(postgres: str) -> None:
                 assert connection.execute("SELECT version FROM format").fetchall() == [(5,)]
 
 
+@pytest.mark.slow
 def test_a_postgresql_database_of_format_2_is_migrated(postgres: str) -> None:
     import psycopg  # noqa: PLC0415  only where there is a PostgreSQL
 

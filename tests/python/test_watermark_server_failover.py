@@ -144,6 +144,7 @@ def test_addresses_that_make_no_sense_are_refused(named: str) -> None:
     assert refused.value.condition == "TAILRACE_SERVER_ADDRESS_INVALID"
 
 
+@pytest.mark.slow
 def test_each_answer_of_a_server_names_its_store(tmp_path: Path) -> None:
     import http.client  # noqa: PLC0415
 

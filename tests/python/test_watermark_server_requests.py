@@ -125,6 +125,7 @@ def shown(client: TestClient) -> list[Any]:
     return everything(client)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(place=st.sampled_from(list(_places(FULL))), bad=_BAD, as_more=st.booleans())
 def test_a_report_with_one_bad_value_is_refused(

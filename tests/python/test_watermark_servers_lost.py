@@ -196,6 +196,7 @@ def test_servers_that_are_killed_in_turn_lose_nothing(
     assert calm["reporters"] == {"clicks/source": 1, "clicks/sink": 1, "views/source": 1, "views/sink": 1}
 
 
+@pytest.mark.slow
 def test_servers_of_two_stores_end_the_query_with_both_names(spark: SparkSession, tmp_path: Path) -> None:
     with (
         running(f"sqlite:///{tmp_path / 'one.db'}") as one,

@@ -73,11 +73,13 @@ def test_the_command_for_machines(run_python: RunPython, checkpoint: Path) -> No
     assert row["since"]["batch"] in (0, 1)
 
 
+@pytest.mark.slow
 def test_more_rows_of_a_key_than_are_shown(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
     waiting.show(waiting.explain(str(checkpoint), "key=7", 1), as_json=False)
     assert "  and 1 more rows of this key: --rows shows more" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_refusals(tmp_path: Path, checkpoint: Path) -> None:
     with pytest.raises(TailraceStateError) as refusal:
         waiting.explain(str(tmp_path / "gone"))
@@ -87,6 +89,7 @@ def test_refusals(tmp_path: Path, checkpoint: Path) -> None:
         waiting.explain(str(checkpoint), "key=x")
 
 
+@pytest.mark.slow
 def test_a_refusal_is_one_line_and_exit_code_1(run_python: RunPython, checkpoint: Path) -> None:
     done = run_python("-m", "tailrace", "why", str(checkpoint), "--key", "user_id=7")
     assert (done.returncode, done.stdout) == (1, "")
@@ -95,6 +98,7 @@ def test_a_refusal_is_one_line_and_exit_code_1(run_python: RunPython, checkpoint
     )
 
 
+@pytest.mark.slow
 def test_a_key_is_asked_of_each_join_that_has_its_columns(spark: SparkSession, tmp_path: Path) -> None:
     with StreamTest(spark, tmp_path, "12:00") as test:
         sides = [

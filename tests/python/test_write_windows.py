@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("stopped_queries")
 
 
+@pytest.mark.contract
 def test_a_window_is_marked_when_its_last_host_has_passed(spark: SparkSession, tmp_path: Path) -> None:
     logs = Logs(spark, tmp_path)
     metrics = logs.land(("a", 1), ("b", 2), ("a", 60))

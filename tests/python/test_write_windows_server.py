@@ -56,6 +56,7 @@ def server(tmp_path: Path) -> Iterator[ServerProcess]:
         yield process
 
 
+@pytest.mark.slow
 def test_a_window_closes_when_the_other_job_has_passed_it(
     spark: SparkSession, tmp_path: Path, server: ServerProcess
 ) -> None:
@@ -94,6 +95,7 @@ def _refuse(port: int, connections: int) -> None:
             listening.accept()[0].close()
 
 
+@pytest.mark.slow
 def test_hosts_of_a_source_that_two_queries_read_are_the_servers_and_nothing_closes_without_it(
     spark: SparkSession, tmp_path: Path, server: ServerProcess
 ) -> None:

@@ -37,6 +37,7 @@ def _ids(logs: Logs, folder: str) -> list[Any]:
     return sorted(pq.read_table(logs.out / folder, columns=["id"])["id"].to_pylist())
 
 
+@pytest.mark.slow
 def test_a_micro_batch_has_a_file_for_each_window_and_directory(spark: SparkSession, tmp_path: Path) -> None:
     plain, gathered = (Logs(spark, tmp_path / kind) for kind in ("plain", "gathered"))
     for round_ in range(2):

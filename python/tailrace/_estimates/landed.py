@@ -73,7 +73,7 @@ class LandedSide:
         return LandedSide(side, rows.select(*columns, moment.alias("time"), tick), names)
 
     def cells(self, length: int) -> list[Cell]:
-        """Its rows in cells of so many microseconds.
+        """Its rows in cells of the given number of microseconds.
 
         Raises:
             TailraceJoinError: there are none.
@@ -122,7 +122,7 @@ def counted(
     window: int,
     end: int,
 ) -> list[Row]:
-    """What arrives, is emitted and is lost: a row per window, `after` and delay, in order, with `COUNTS`.
+    """Counts arriving, emitted and lost rows: a row per window, `after` and delay, in order, with `COUNTS`.
 
     Args:
         left: with `behind`.
@@ -131,7 +131,7 @@ def counted(
         after: several of them.
         delays: of the watermark.
         window: that the counts are for.
-        end: of the rows: what is beyond isn't known.
+        end: of the rows: nothing is known beyond it.
     """
     groups = join(
         left.rows.select(*left.keys, "time", "behind"),

@@ -79,7 +79,7 @@ class MaturingLabel:
 
 
 def has_versions(frame: DataFrame) -> bool:
-    """Whether its rows are versions of examples, at horizons."""
+    """True if its rows are versions of examples, at horizons."""
     return {"horizon", "final"} <= set(frame.columns)
 
 

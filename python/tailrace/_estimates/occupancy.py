@@ -1,4 +1,4 @@
-"""What a label join of streams would hold, and when its rows would come out: a run in numbers, without rows.
+"""The state of a label join of streams, and the times when it emits: a simulation in numbers, without rows.
 
 Rows come in cells: those of one micro-batch and of nearly one time. The watermark of a micro-batch is that of
 the rows before it, and rows are late by the watermark of the micro-batch before.
@@ -42,11 +42,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Clock:
-    """How far the event times of both streams have come.
+    """The progress of event time in both streams.
 
     Attributes:
         ticks: micro-batches with rows, in order.
-        seen: after each of them, the least of both streams' newest times, in microseconds; None before both
+        seen: after each of them, the minimum of both streams' newest times, in microseconds; None before both
             have had a row.
     """
 
@@ -70,14 +70,14 @@ class Clock:
 
     @property
     def end(self) -> int:
-        """How far they are at the end of all rows. Both streams must have rows."""
+        """The progress at the end of all rows. Both streams must have rows."""
         end = self.seen[-1]
         if end is None:
             raise ValueError("a stream has no rows")
         return end
 
     def before(self, tick: int) -> int | None:
-        """How far they were when a micro-batch began; None before both have had a row."""
+        """The progress when a micro-batch began; None before both have had a row."""
         past = bisect_left(self.ticks, tick)
         return self.seen[past - 1] if past else None
 
@@ -106,7 +106,7 @@ class Shape:
 
     @property
     def run(self) -> int:
-        """How many micro-batches have their rows in one run, once it has been compacted."""
+        """The number of micro-batches whose rows are in one run, once it has been compacted."""
         left, batches = (self.before + self.after + self.delay) / self.trigger, 1
         while left >= self.fan_in:
             left, batches = left / self.fan_in, batches * self.fan_in
@@ -143,7 +143,7 @@ class Held:
     latencies: Sequence[tuple[float, float]]
 
     def latency(self, share: float) -> float | None:
-        """Seconds after which so many of the left rows are out; None if none has been emitted."""
+        """Seconds after which this share of the left rows has been emitted; None if none has."""
         sums = list(accumulate(weight for _, weight in self.latencies))
         if not sums:
             return None
@@ -199,7 +199,7 @@ def held(clock: Clock, cells: Mapping[str, Sequence[Cell]], sizes: Mapping[str, 
 
 
 def _ends(kept: Mapping[str, Sequence[Cell]], shape: Shape) -> dict[tuple[str, Cell], tuple[int, int]]:
-    """Of each cell, the last time in its section, and until when left rows need its run."""
+    """For each cell, the last time in its section, and the time until which left rows need its run."""
     sections: dict[tuple[str, int, int], int] = {}
     runs: dict[int, int] = {}
 

@@ -1,8 +1,8 @@
 """Spark's KLL sketches of microseconds: quantiles and shares of many values from a few kilobytes. They merge.
 
 The error is that of the library, Apache DataSketches. It is one of ranks: with a rank error of 0.003, the
-value that is told as the 0.99 quantile is one of those between the quantiles 0.987 and 0.993, in 99 of 100
-cases. A sketch that has seen no more values than it holds is exact.
+value that is reported as the 0.99 quantile lies between the quantiles 0.987 and 0.993, in 99 of 100 cases. A
+sketch that has seen at most as many values as it holds is exact.
 """
 
 # Callers without a type checker pass values of other types: they are checked all the same.
@@ -51,7 +51,7 @@ def quantiles(sketch: Column, ranks: Sequence[float]) -> Column:
 
 
 def share_through(sketch: Column, micros: int) -> Column:
-    """The share of values that are at most so many microseconds; null if there is no value."""
+    """The share of values that are at most this number of microseconds; null if there is no value."""
     return _unless_empty(sketch, F.kll_sketch_get_rank_bigint(sketch, F.lit(micros)))
 
 

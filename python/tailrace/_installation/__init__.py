@@ -1,1 +1,1 @@
-"""What an installation consists of: the jar, Java, Spark's version, and the settings of a session."""
+"""The parts of an installation: the jar, Java, Spark's version, and the settings of a session."""

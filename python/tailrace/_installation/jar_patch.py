@@ -90,7 +90,7 @@ def _read(patch: Path) -> dict[str, tuple[zipfile.ZipInfo, bytes]]:
         with zipfile.ZipFile(content) as archive:
             return {entry.filename: (entry, archive.read(entry)) for entry in archive.infolist()}
     except (EOFError, NotImplementedError, OSError, ValueError, zlib.error) as error:
-        # What zipfile says of damaged bytes, beside its own error.
+        # Errors that zipfile raises for damaged bytes, besides its own.
         raise zipfile.BadZipFile(str(error)) from error
 
 

@@ -1,4 +1,4 @@
-"""How much memory the RocksDB of Spark's own stateful operators may take on an executor."""
+"""The memory limit for RocksDB of Spark's own stateful operators on an executor."""
 
 from __future__ import annotations
 

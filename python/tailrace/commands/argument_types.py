@@ -1,4 +1,4 @@
-"""What the arguments of several commands have in common."""
+"""Argument types that several commands have in common."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code.
 
-    `_command_failures.EXIT_CODES` says which there are. An error is told in one line.
+    `_command_failures.EXIT_CODES` lists the codes. An error is printed in one line.
 
     Args:
         arguments: what follows the command's name; None takes the process's.
@@ -37,7 +37,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def command_line() -> argparse.ArgumentParser:
-    """What the command understands, with all its subcommands."""
+    """The parser of the command, with all its subcommands."""
     parser = argparse.ArgumentParser(
         prog="tailrace", description="Event-time joins for Spark Structured Streaming."
     )

@@ -1,7 +1,7 @@
-"""How a command ends: its exit code, and what it says of an error in a line.
+"""The end of a command: its exit code, and its one-line message about an error.
 
-Commands raise whatever is wrong. Here, and nowhere else, it becomes `tailrace: <cause and cure>` on the
-standard error and an exit code. TAILRACE_DEBUG=1 shows the traceback instead.
+Commands raise errors. Only here do they become `tailrace: <cause and cure>` on the standard error and an exit
+code. TAILRACE_DEBUG=1 shows the traceback instead.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _ended(error: Exception) -> int:
         _leave(sys.stdout)
         return 0
     if any(isinstance(one, KeyboardInterrupt) for one in _chain(error)):
-        # What was interrupted has failed on its way out.
+        # The interrupted code has failed while it was ending.
         return INTERRUPTED
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
@@ -83,7 +83,7 @@ def _ended(error: Exception) -> int:
 
 
 def _is_closed(stream: TextIO) -> bool:
-    """Whether a stream is a pipe that nobody reads."""
+    """True if a stream is a pipe that nobody reads."""
     try:
         asked = select.poll()
         asked.register(stream.fileno(), 0)
@@ -108,7 +108,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def told(error: BaseException) -> str:
-    """What is wrong, in a line.
+    """The error in one line.
 
     Args:
         error: of any kind.

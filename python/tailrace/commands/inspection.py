@@ -25,12 +25,12 @@ _STEP = 1000
 def inspect_checkpoint(
     checkpoint: str, version: int | None = None, settings: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Reads what a checkpoint holds, from its manifests; the query may run meanwhile.
+    """Reads the contents of a checkpoint from its manifests; the query may run meanwhile.
 
     Args:
         checkpoint: the query's checkpointLocation: a path, or a URI of a file system that Spark can read.
-        version: the state's version: one more than the number of the batch that made it. None takes the
-            newest whose batch has completed.
+        version: the state's version: the number of the batch that made it, plus one. None takes the newest
+            whose batch has completed.
         settings: Spark properties, for instance of an object store.
 
     Returns:

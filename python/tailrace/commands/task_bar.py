@@ -1,4 +1,4 @@
-"""How far Spark's tasks are: a bar on a terminal, and lines elsewhere."""
+"""The progress of Spark's tasks: a bar on a terminal, and lines elsewhere."""
 
 from __future__ import annotations
 

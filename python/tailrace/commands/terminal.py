@@ -1,4 +1,4 @@
-"""What the commands print: by rich on a terminal, where the extra `rich` is installed; else as plain text.
+"""The output of commands: by rich on a terminal, if the extra `rich` is installed; otherwise as plain text.
 
 `is_rich` alone decides it. Pipes, files and scripts get the plain text, the same with and without rich.
 """
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-# In columns: what a table would take is asked as if the terminal had so many.
+# In columns: the width that a table would take is measured as if the terminal had this many.
 _WIDEST = 100_000
 
-# How much is done, and how much there is to do.
+# The amount that is done, and the total.
 Reached: TypeAlias = "Callable[[int, int], None]"
 
 
 def is_rich() -> bool:
-    """Whether tables and progress bars are drawn by rich."""
+    """True if tables and progress bars are drawn by rich."""
     return sys.stdout.isatty() and find_spec("rich") is not None
 
 
@@ -70,11 +70,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Names with what is said of them.
+    """Names with their descriptions.
 
     Attributes:
         rows: name and text.
-        width: of the names in the plain text, with the space behind them, in characters.
+        width: of the names in the plain text, with the space after them, in characters.
     """
 
     rows: Sequence[tuple[str, str]]

@@ -33,14 +33,14 @@ class Groups:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How the output compares with the brute-force answer; counts of groups unless said.
+    """The comparison of the output with the brute-force answer; counts of groups unless stated otherwise.
 
     Attributes:
-        expected: groups that must be there.
-        missing: expected and not there.
-        unexpected: there once too often, or not expected at all.
+        expected: groups that must be in the output.
+        missing: expected groups that are not in the output.
+        unexpected: duplicate groups, and groups that are not expected at all.
         wrong_labels: pairs (impression, engagement) that only one of the two has.
-        disordered: neighbouring labels of a group whose times run backwards.
+        disordered: adjacent labels of a group whose times are in descending order.
     """
 
     expected: int
@@ -51,7 +51,7 @@ class Verdict:
 
     @property
     def equal(self) -> bool:
-        """Whether the output is the brute-force answer, each group once, with its labels in order of time."""
+        """True if the output is the brute-force answer, each group once, with its labels in order of time."""
         return not (self.missing or self.unexpected or self.wrong_labels or self.disordered)
 
     def line(self) -> str:
@@ -86,7 +86,7 @@ def expected_groups(workload: Workload, after_us: int) -> Groups:
 
 @dataclass(frozen=True)
 class Totals:
-    """What a result has: groups, those of them with a label or more, and labels."""
+    """The counts of a result: groups, groups with at least one label, and labels."""
 
     groups: int
     matched: int
@@ -128,7 +128,7 @@ def read(files: Sequence[str]) -> Result:
 
 
 def count(files: Sequence[str]) -> int:
-    """How many rows parquet files have."""
+    """The number of rows in Parquet files."""
     return sum(pq.read_metadata(file).num_rows for file in files)
 
 

@@ -32,7 +32,7 @@ class QueryProcess:
     """
 
     def __init__(self, directory: Path, memory: str, engine: Engine) -> None:
-        """Starts the query, or goes on with one that was killed; the arguments are those of `worker.work`."""
+        """Starts the query, or resumes one that was killed; the arguments are those of `worker.work`."""
         self.files: list[str] = []
         read, write = os.pipe()
         try:

@@ -15,7 +15,7 @@ _NO_WATERMARK = "1970-01-01T00:00:00.000Z"
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """What the join of either engine tells of a micro-batch.
+    """The report of either engine's join about a micro-batch.
 
     Attributes:
         number: batch id, from 0.
@@ -42,14 +42,14 @@ class Batch(MicroBatch):
     """One micro-batch of Tailrace's join.
 
     Attributes:
-        groups_out: left rows that came out with their labels.
+        groups_out: left rows emitted with their labels.
         groups_matched: those of them with at least one label.
         labels_out: labels in all of them.
-        late_rows: rows behind the watermark, both sides.
-        state_rows: rows that wait in the state after the batch.
+        late_rows: late rows of both sides.
+        state_rows: buffered rows in the state after the batch.
         state_bytes: size of these rows and their keys, before compression.
         file_bytes: size of the files that hold them in the checkpoint.
-        memory_bytes: the most that the rows of the batch took at a time, in all its tasks together.
+        memory_bytes: the peak size of the batch's rows, in all its tasks together.
         watermark: event-time watermark that the batch ran with, ISO 8601 in UTC; empty before there is one.
     """
 

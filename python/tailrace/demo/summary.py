@@ -54,7 +54,7 @@ class Summary:
 
     @property
     def seconds(self) -> float:
-        """Of all micro-batches. The starts of Spark aren't in it."""
+        """The duration of all micro-batches, without the starts of Spark."""
         return sum(batch.seconds for batch in self.batches)
 
     def rows(self) -> list[tuple[str, str]]:

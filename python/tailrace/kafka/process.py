@@ -1,4 +1,4 @@
-"""The process of `tailrace.kafka`'s broker, and what is asked of it: KafkaProcess.java has the other half."""
+"""The process of `tailrace.kafka`'s broker, and its requests: KafkaProcess.java has the other half."""
 
 from __future__ import annotations
 

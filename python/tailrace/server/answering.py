@@ -88,7 +88,7 @@ def answer(app: App, report: Report, computed: LowWatermarks, moment: Moment, li
 
 
 def _told(reporter: Reporter) -> ToldOperator:
-    # Of a run that hasn't said where it begins, nobody knows whether it has gone back.
+    # For a run that hasn't reported where it begins, it is unknown whether it has gone back.
     return ToldOperator(
         input_low_watermark=reporter.told_input if reporter.begun else None,
         output_low_watermark=reporter.told_output if reporter.begun else None,

@@ -1,4 +1,4 @@
-"""What a person has chosen to see. It is in the page's address: it survives a refresh, and can be sent."""
+"""A person's choice of what to see. It is in the page's address: it survives a refresh, and can be shared."""
 
 from __future__ import annotations
 

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 HEAD_SECONDS = 10
-"""How long the head of a request may take, from the connection or from its first byte on."""
+"""The time limit of a request's head, from the connection or from its first byte on."""
 
 REQUEST_SECONDS = 60
-"""How long a request may take from its head to the end of its answer, the client's reading too."""
+"""The time limit of a request from its head to the end of its answer, including the client's reading."""
 
 MOST_CONNECTIONS = 4_096
 _FILES = 16_384
@@ -140,7 +140,7 @@ class Connection(H11Protocol):
 
     @property
     def is_refused(self) -> bool:
-        """Whether it is answered, while its body isn't there yet: nothing but a refusal comes so early."""
+        """True if it is answered before its body has arrived: only a refusal is sent so early."""
         return self.conn.their_state is h11.SEND_BODY and self.conn.our_state not in _BEFORE_THE_ANSWER
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -237,7 +237,7 @@ def protocol_of(crowd: Crowd) -> type[Any]:
 
 
 def most_connections() -> int:
-    """How many connections the process has file descriptors for, after asking for more."""
+    """The number of connections that the process has file descriptors for, after requesting more."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

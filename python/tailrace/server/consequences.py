@@ -1,4 +1,4 @@
-"""What a person's decision would change, in words, for the person to confirm. Nothing is changed here."""
+"""The consequences of a person's decision, in words, for the person to confirm. Nothing is changed here."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Counted:
         return sorted(self._names[i] for i in np.flatnonzero(self.is_excluded).tolist())
 
     def counting(self) -> int:
-        """How many hosts count."""
+        """The number of hosts that count."""
         return int(np.count_nonzero(self.counts))
 
     def newest(self) -> int | None:
@@ -103,7 +103,7 @@ class Counted:
         return low_watermark(self.progress[self.counts & others], completeness)
 
     def behind(self, time: int) -> int:
-        """How many of the hosts that count haven't been read up to a time."""
+        """The number of hosts that count and haven't been read up to a time."""
         return int(np.count_nonzero(self.progress[self.counts] < time))
 
     def extent(self) -> tuple[int | None, int | None]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 
 WAIT_SECONDS = 10
-"""How long a statement waits for the lock of another server before it fails."""
+"""The time that a statement waits for the lock of another server before it fails."""
 
 
 class DatabaseError(Exception):
@@ -35,7 +35,7 @@ class Cursor(Protocol):
 
     @property
     def rowcount(self) -> int:
-        """How many rows it has changed."""
+        """The number of rows that it has changed."""
 
     def fetchall(self) -> Sequence[Row]:
         """Its rows."""
@@ -136,7 +136,7 @@ class Database(ABC):
 
     @abstractmethod
     def place(self) -> str:
-        """What tells this database from a copy of it; called in a transaction."""
+        """An id that tells this database from a copy of it; called in a transaction."""
 
     @abstractmethod
     def renumber(self, table: str) -> None:

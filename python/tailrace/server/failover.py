@@ -1,4 +1,4 @@
-"""Asks one of several watermark servers, as queries do (`watermark/ServerFailover.scala`)."""
+"""Asks one of several watermark servers, as queries do (`ServerFailover` in `watermark/ServerConnection.scala`)."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class _AwayError(Exception):
 
 
 class Servers:
-    """Servers of one store. The one that answered last is asked first, and the next ones if it is away.
+    """Servers of one store. The one that answered last is tried first, and the next ones if it is away.
 
     Args:
-        named: a URL, or several with commas between them, in the order in which they are asked.
+        named: a URL, or several separated by commas, in the order in which they are tried.
         token: the bearer token, if they have one.
 
     Raises:
-        TailraceServerError: one is no URL, or named twice.
+        TailraceServerError: one isn't a URL, or is named twice.
     """
 
     def __init__(self, named: str, token: str | None) -> None:

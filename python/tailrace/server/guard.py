@@ -27,7 +27,7 @@ MAX_BODIES: dict[Right, int] = {"report": 240 * 2**20, "decide": 16 * 2**20}
 """Bytes of all bodies that are in transit or waiting, by right: reports can't keep out decisions."""
 
 BODY_SECONDS = 30
-"""How long a body may take."""
+"""The time limit of a body."""
 
 # Discarded bytes of a refused body: a client that is still writing may see a reset instead of the answer.
 _MAX_DISCARDED = 4 * MAX_BODY
@@ -47,7 +47,7 @@ class Guard:
     """ASGI middleware: token, host name, site, size and time of the body; security headers on every answer.
 
     Args:
-        app: the application behind it.
+        app: the wrapped application.
         tokens: each request must have one, as `Authorization: Bearer TOKEN` or, in a browser, as the password
             of any user. None: the server listens on loopback only, and the header Host must name loopback.
             Otherwise a web page could reach it by a domain that resolves to 127.0.0.1.
@@ -152,7 +152,7 @@ class Guard:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
+    """True if only this machine can reach an address."""
     try:
         # Only an address is safe: a name may resolve to any address.
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
@@ -161,7 +161,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _names_loopback(host: str) -> bool:
-    """Whether the header Host, with or without a port, does."""
+    """True if the header Host, with or without a port, names a loopback address."""
     name = host if host.endswith("]") else host.rpartition(":")[0] or host
     return is_loopback(name.removeprefix("[").removesuffix("]"))
 

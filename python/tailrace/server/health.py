@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tailrace.server.worker import Worker
 
 WAIT_SECONDS = 2.0
-"""How long the worker and the database may take to answer."""
+"""The time limit for answers of the worker and the database."""
 
 # Anybody may ask here, so the worker isn't asked more often.
 _FRESH_SECONDS = 1.0

@@ -149,7 +149,7 @@ class HostTable:
         return int(self._progress[self._index[name]])
 
     def is_known(self, name: str) -> bool:
-        """Whether the host was rostered or seen."""
+        """True if the host was rostered or seen."""
         return name in self._index
 
     def exclusions_changed(self) -> None:
@@ -211,11 +211,11 @@ class HostUnion:
         self.apart: list[NDArray[np.intp]] = []
 
     def counted(self, tables: Sequence[HostTable], excluded: Collection[str], logs: Sequence[str]) -> Counted:
-        """The hosts as the completeness rule sees them: of each host the least progress of its reporters.
+        """The hosts as the completeness rule sees them: for each host the minimum progress of its reporters.
 
-        A host of a reporter's roster of which that reporter has read nothing is waited for: others have read
-        other logs of it. Only reporters that give their logs one name know of each other that they don't.
-        An inherited host counts as long as no reporter has reported it.
+        A host of a reporter's roster of which that reporter has read nothing is waited for, because other
+        reporters may have read other logs of it. This doesn't apply among reporters that give their logs the
+        same name. An inherited host counts until a reporter has reported it.
 
         Args:
             tables: the table of each reporter.

@@ -107,9 +107,9 @@ class Rival:
     """A reporter whose place a client takes.
 
     Attributes:
-        reporter: it lives no more.
-        why: what both have, for people.
-        wholly: the client takes its place at whatever is behind this operator, too.
+        reporter: it is no longer alive.
+        why: what both have in common, for people.
+        wholly: the client takes its place at all operators downstream of this one, too.
     """
 
     reporter: Reporter
@@ -239,7 +239,7 @@ def check_sources_first(app: App, report: Report) -> None:
 
 
 def is_turned_away(app: App, report: Report, error: RefusedError, journal: Journal) -> bool:
-    """Whether a refused report's client has to leave: it is its first start, and has read nothing yet."""
+    """True if a refused report's client has to leave: it is its first start, and has read nothing yet."""
     client = app.clients.get(report.client)
     if error.code != CONFLICT or client is None or client.run != report.run:
         return False

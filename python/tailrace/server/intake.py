@@ -220,7 +220,7 @@ class _Intake:
         if not reporter.begun and before is not None and batches < before:
             self._forget_all()
             reporter.batches = batches
-            # Of the last micro-batch a run may have told before it was committed: a crash brings it again.
+            # The last micro-batch may have been reported before its commit: after a crash it comes again.
             if batches < before - 1:
                 reporter.had = max(before, reporter.had or 0)
                 self._note_rollback(batches, before)

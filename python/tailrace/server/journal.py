@@ -22,10 +22,10 @@ class Journal(Protocol):
     """Writes of one transaction; state in memory is changed by its caller."""
 
     def was_replaced(self, client: Client, run: str) -> bool:
-        """Whether a run has spoken for a client before the one that does now."""
+        """True if a run has reported for a client before the current one."""
 
     def has_former_runs(self, client: Client) -> bool:
-        """Whether any run has spoken for a client before the one that does now."""
+        """True if any run has reported for a client before the current one."""
 
     def add_client(self, app: App, client: Client) -> None:
         """Writes a new client, and gives it its id."""

@@ -107,17 +107,17 @@ class Ledger:
         return self._keep(app)
 
     def report(self, reports: Sequence[tuple[str, Report]]) -> list[ReportAnswer | Exception]:
-        """Takes reports in, all in one transaction.
+        """Accepts reports, all in one transaction.
 
         Args:
             reports: each with the name of its application.
 
         Returns:
-            Of each its answer, or what refuses it: it has changed nothing then. An error that isn't a
-            refusal is one of its application's alone.
+            For each report its answer, or its refusal: then it has changed nothing. An error that isn't a
+            refusal affects its application alone.
 
         Raises:
-            DatabaseError: none of them is in the database, or isn't known to be: send them again.
+            DatabaseError: none of them is known to be in the database: send them again.
         """
         # In a fixed order, or two servers could deadlock.
         names = sorted({name for name, _ in reports})

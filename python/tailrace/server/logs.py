@@ -28,10 +28,10 @@ class _Terminal(logging.Handler):
 
 
 def write_log(level: str) -> None:
-    """Writes what Tailrace logs to standard error, a line each, with the time in UTC.
+    """Writes Tailrace's log records to standard error, one per line, with the time in UTC.
 
     Args:
-        level: the least that is written: "debug", "info", "warning" or "error".
+        level: the lowest level that is written: "debug", "info", "warning" or "error".
     """
     logger = logging.getLogger("tailrace")
     logger.setLevel(level.upper())
@@ -48,7 +48,7 @@ class AccessLog:
     """ASGI middleware: a line for each request, with its status, the answer's bytes and the time it took.
 
     Args:
-        app: the application behind it.
+        app: the wrapped application.
     """
 
     def __init__(self, app: ASGIApp) -> None:

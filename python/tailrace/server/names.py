@@ -41,7 +41,7 @@ def encoded_host(name: str) -> str:
 
 
 def is_text(names: Iterable[str]) -> bool:
-    """Whether names are valid Unicode, which JSON doesn't ensure."""
+    """True if names are valid Unicode, which JSON doesn't ensure."""
     joined = "".join(names)
     if joined.isascii():
         return True
@@ -53,7 +53,7 @@ def is_text(names: Iterable[str]) -> bool:
 
 
 def all_fit(names: Iterable[str]) -> bool:
-    """Whether no name needs encoding; much faster than a check of each name."""
+    """True if no name needs encoding; much faster than a check of each name."""
     given = list(names)
     longest = max(map(len, given), default=0)
     return all(given) and longest <= MAX_NAME and not _CONTROL.search("".join(given))

@@ -26,14 +26,14 @@ _SHOWN = 10
 
 
 def open_database(url: str) -> Database:
-    """Opens a store and creates its tables if they aren't there.
+    """Opens a store and creates its tables if they don't exist.
 
     Args:
         url: `sqlite:///FILE`, relative to the working directory (with four slashes: absolute), or
             `postgresql://USER:PASSWORD@HOST:PORT/NAME`.
 
     Raises:
-        TailraceServerError: the URL makes no sense, the driver isn't installed, the store can't be opened, or
+        TailraceServerError: the URL is invalid, the driver isn't installed, the store can't be opened, or
             another release has written it.
     """
     database = _of_url(url)
@@ -59,7 +59,7 @@ def store_id(database: Database) -> str:
         DatabaseError: it can't be read.
     """
     with database.transaction():
-        # Of two servers that open a new store at once, the second one finds what the first has written.
+        # If two servers open a new store at once, the second one finds the tables of the first.
         database.lock_creation()
         if not database.rows("SELECT name FROM store"):
             database.run("INSERT INTO store VALUES (?)", uuid.uuid4().hex)

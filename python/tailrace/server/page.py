@@ -120,7 +120,7 @@ async def sections(request: Request, choice: _Chosen) -> Response:
 
 @router.post("/consequence.json")
 async def consequence(request: Request, app: Annotated[Name, Query()], body: OverrideRequest) -> Response:
-    """What a decision would do, in words, for who is about to send it."""
+    """The consequences of a decision, in words, for the person who is about to send it."""
     text = await reader_of(request).call(
         lambda ledger: consequences.consequence(known_app(ledger, app), body, ledger.now(), ledger.limits)
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # Any number, the same in each server that creates tables at the same moment.
 _CREATION_LOCK = 7171
 IDLE_SECONDS = 30
-"""A server that stops within a transaction, or whose machine does, loses its locks after so long."""
+"""The time after which a server that stops within a transaction, or whose machine does, loses its locks."""
 
 # A database that vanishes is noticed in seconds; TCP alone would wait a quarter of an hour.
 _PATIENCE: dict[str, Any] = {

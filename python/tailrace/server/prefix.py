@@ -37,7 +37,7 @@ class Prefix:
     """ASGI middleware: takes the prefix off the path, if the proxy hasn't.
 
     Args:
-        app: the application behind it.
+        app: the wrapped application.
         prefix: from `parse_prefix`.
     """
 

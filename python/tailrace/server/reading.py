@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 
 MOST_WAITING = 256
-"""Reads that wait at most; one more is told to come again."""
+"""The maximum number of waiting reads; a further one must retry."""
 
 SHARED_SECONDS = 2.0
 """The greatest age of a shared answer; open pages ask as often."""

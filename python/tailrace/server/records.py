@@ -102,9 +102,9 @@ class Records:
         return [row for row in rows if row[1] < after], after
 
     def recent(self, app: App, since: int, operators: Collection[str]) -> Sequence[Row]:
-        """The history of some operators; of points older than an hour only one in six.
+        """The history of some operators, with only one in six of the points older than an hour.
 
-        The page shows no more, and asks every two seconds.
+        The page doesn't show more, and requests it every two seconds.
         """
         given = self._database.keyed(dict.fromkeys(operators, 0))
         return self._database.rows(self._history_of, app.id, since, since + _ALL_BEHIND, *given)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tailrace.server.times import Moment
 
 LIVE_FOR = 60 * SECOND
-"""How long after it was heard of a query is taken to live; queries say each 10 s that they do."""
+"""The time after its last request during which a query is considered alive; queries send one every 10 s."""
 
 
 class RefusedError(Exception):
@@ -36,14 +36,14 @@ class Client:
     """A query of an application.
 
     Attributes:
-        id: in the database; 0 as long as it isn't there.
-        run: the start that speaks for it; empty for a client that doesn't say.
-        heard_at: when it was last heard of, microseconds since 1970-01-01 UTC.
-        heard_tick: the same moment by this server's clock of durations.
-        leaving: it has said that it ends.
-        told: the global low watermark that it was told.
-        took: clients whose place it has taken, for it reads what they had read.
-        query: what its user calls it; empty: nothing.
+        id: in the database; 0 before it is stored.
+        run: the start that reports for it; empty for a client that doesn't send it.
+        heard_at: the time of its last request, microseconds since 1970-01-01 UTC.
+        heard_tick: the same moment by this server's monotonic clock.
+        leaving: it has reported its end.
+        told: the global low watermark in its last answer.
+        took: clients that it has replaced, because it reads their inputs.
+        query: the query's name; empty: none.
     """
 
     id: int
@@ -57,11 +57,11 @@ class Client:
     query: str = ""
 
     def is_live(self, moment: Moment) -> bool:
-        """Whether it may still be at work."""
+        """True if it may still be running."""
         return not self.leaving and not self.is_silent(moment)
 
     def is_silent(self, moment: Moment) -> bool:
-        """Whether nothing was heard of it for so long that it can't be at work."""
+        """True if its last request is so old that it can't be running."""
         return moment.tick - self.heard_tick >= LIVE_FOR
 
 
@@ -147,7 +147,7 @@ class Reporter:
     _least: int | None = None
 
     def keeps_groups(self, key_groups: int | None) -> bool:
-        """Whether the key groups that are known stay, when so many are reported; None: it isn't said."""
+        """True if the known key groups stay when this number is reported; None: it isn't reported."""
         return key_groups is None or key_groups == self.settings.key_groups
 
     def raise_groups(self, groups: Mapping[str, int]) -> None:
@@ -167,22 +167,22 @@ class Reporter:
         return self._least
 
     def holds_all(self, forget_after: int) -> bool:
-        """Whether its data is incomplete here, so that no watermark may follow from it."""
+        """True if its data is incomplete here, so that no watermark may follow from it."""
         return self.roster.missing or self.lacks_groups() or self.is_over(forget_after)
 
     def lacks_groups(self) -> bool:
-        """Whether key groups are there that were never reported."""
+        """True if there are key groups that were never reported."""
         return self.settings.key_groups is not None and len(self.groups) < self.settings.key_groups
 
     def is_over(self, forget_after: int) -> bool:
-        """Whether it has hosts that weren't kept, and that would still count if they had been."""
+        """True if it has hosts that weren't kept, and that would still count if they had been."""
         if self.overflowed is None or self.hosts.has_roster:
             return False
         waited = forget_after if self.hosts.idle_after is None else min(forget_after, self.hosts.idle_after)
         return self.hosts.active - self.overflowed < waited
 
     def is_mute(self) -> bool:
-        """Whether it has said nothing yet that a source's watermark could follow from."""
+        """True if it has not reported anything yet that a source's watermark could follow from."""
         return self.stamps is None and bool((self.hosts.progress == NEVER).all())
 
     def tell(self, low_input: int | None, low_output: int | None) -> None:

@@ -26,14 +26,14 @@ def shown_query(reporter: Mapping[str, Any]) -> str:
 
 
 def shown_reads(reporter: Mapping[str, Any]) -> str:
-    """What a reporter reads or writes."""
+    """The inputs or outputs of a reporter."""
     names: list[str] = reporter["reads"] or []
     text = shown_some(names, _READS, quoted=False, of=reporter["reads_count"])
     return f"{text} (parts of {reporter['logs']})" if reporter["logs"] else text
 
 
 def shown_standing(reporter: Mapping[str, Any]) -> str:
-    """Whether a reporter's query lives, has gone back, and is waited for."""
+    """The state of a reporter's query: whether it is alive, has gone back, and is waited for."""
     life = "live" if reporter["live"] else "ended" if reporter["leaving"] else "gone"
     back = (
         [f"gone back from {reporter['gone_back_from']:,}"] if reporter["gone_back_from"] is not None else []

@@ -1,4 +1,4 @@
-"""Whether an application has room for what a report brings: reporters, hosts of rosters, key groups."""
+"""Checks that an application has room for a report's contents: reporters, hosts of rosters, key groups."""
 
 from __future__ import annotations
 

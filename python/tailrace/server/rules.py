@@ -34,7 +34,7 @@ def parse_completeness(text: str) -> Fraction:
 
 
 def allowed(hosts: int, completeness: Fraction) -> int:
-    """How many of some hosts may not have passed a time: floor(hosts x (1 - completeness)), exactly.
+    """The number of hosts that may not have passed a time: floor(hosts x (1 - completeness)), exactly.
 
     In binary floating point 1000 x (1 - 0.999) is 1.0000000000000009, and 10 x (1 - 0.9) is less than 1.
 

@@ -36,14 +36,14 @@ _TURN_SECONDS = 0.0005
 
 @dataclass(frozen=True)
 class Options:
-    """How a server serves.
+    """The options of a server.
 
     Attributes:
-        tokens: the tokens of clients; None lets everybody in who asks by a loopback name.
+        tokens: the tokens of clients; None admits every request to a loopback name.
         certificate: the TLS certificate, a PEM file with the chain; None: plain HTTP.
         key: the key of the certificate, if it isn't in the same file.
         future_limit: how far ahead of the clock a time may be, in seconds.
-        forget_hosts_after: how long a host without a roster may be silent, in seconds.
+        forget_hosts_after: how long a host without a roster may be idle, in seconds.
         path_prefix: the path below which a proxy shows the server; empty: none.
         access_log: whether each request is logged.
     """
@@ -59,15 +59,15 @@ class Options:
 
 
 def serve(listen: str, store: str, options: Options | None = None) -> None:
-    """Serves until the process is told to end.
+    """Serves until the process receives a signal to end.
 
     Args:
         listen: "HOST:PORT"; port 0 takes a free one, which the first line printed names.
         store: the URL of the database, see `opening.open_database`.
-        options: how.
+        options: of the server.
 
     Raises:
-        TailraceServerError: an option makes no sense, a package is missing, the address is taken, the store
+        TailraceServerError: an option is invalid, a package is missing, the address is taken, the store
             can't be opened, or the address is reachable from elsewhere and there is no token.
     """
     options = options or Options()
@@ -201,7 +201,7 @@ def _tls_of(options: Options) -> ssl.SSLContext | None:
         if options.key is not None:
             raise _no_certificate("there is a key and no --tls-certificate")
         return None
-    import ssl  # noqa: PLC0415  where it is asked for
+    import ssl  # noqa: PLC0415  only where it is used
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
@@ -214,7 +214,7 @@ def _tls_of(options: Options) -> ssl.SSLContext | None:
 
 
 def _fault_of(certificate: Path, key: Path | None, error: ssl.SSLError) -> str:
-    """What is wrong with PEM files that OpenSSL refuses: its own error names neither file."""
+    """Explains why OpenSSL refuses PEM files: its own error names neither file."""
     if b"-----BEGIN CERTIFICATE-----" not in certificate.read_bytes():
         return f"{certificate} has no certificate in PEM format"
     holder = key or certificate

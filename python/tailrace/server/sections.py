@@ -1,4 +1,4 @@
-"""What the sections of the page show of an application."""
+"""The contents of the page's sections about an application."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _REMOVED = 50
 
 
 def shown(ledger: Ledger, name: str) -> dict[str, Any]:
-    """What the sections show that are the same for everybody.
+    """The contents of the sections that are the same for everybody.
 
     Raises:
         UnknownAppError: there is no application of this name.
@@ -65,7 +65,7 @@ def shown(ledger: Ledger, name: str) -> dict[str, Any]:
 
 
 def shown_hosts(ledger: Ledger, choice: Choice) -> dict[str, Any]:
-    """What the sections show of the hosts that somebody has chosen.
+    """The contents of the sections about the hosts that a user has chosen.
 
     Raises:
         UnknownAppError: there is no such application.

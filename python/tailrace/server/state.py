@@ -86,7 +86,7 @@ class Operator:
 
     @property
     def is_source(self) -> bool:
-        """Whether hosts and stamps decide its low watermark rather than key groups."""
+        """True if hosts and stamps decide its low watermark rather than key groups."""
         return self.kind == "source"
 
     @property

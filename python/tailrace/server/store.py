@@ -60,7 +60,7 @@ class Store:
         return [row[0] for row in found]
 
     def count(self) -> int:
-        """How many applications there are, in any state."""
+        """The number of applications, in any state."""
         found: int = self._database.rows("SELECT count(*) FROM app")[0][0]
         return found
 

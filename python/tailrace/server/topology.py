@@ -195,7 +195,7 @@ def latest(one: int | None, other: int | None) -> int | None:
 
 
 def layers(upstreams: Mapping[str, Iterable[str]]) -> dict[str, int]:
-    """How many operators a row has passed at most before each operator: 0 for sources."""
+    """The maximum number of operators that a row has passed before each operator: 0 for sources."""
     found: dict[str, int] = {}
     for name in sort(upstreams):
         found[name] = max((found[up] + 1 for up in upstreams[name] if up in found), default=0)

@@ -97,7 +97,7 @@ def history(rows: Sequence[Row]) -> answers.History:
 
 
 def thinned(points: Sequence[_Point]) -> Sequence[_Point]:
-    """Every so many of some points, the newest always, so that a screen has room for them."""
+    """Every n-th of some points, always including the newest, so that they fit on a screen."""
     every = -(-len(points) // MAX_POINTS)
     return points[::-1][::every][::-1] if every > 1 else points
 
@@ -148,7 +148,7 @@ def _operator_state(
 
 
 def _label(reporters: Sequence[Reporter]) -> str | None:
-    """What an operator does in all queries that report it, whoever has reported last."""
+    """The description of an operator in all queries that report it, whichever has reported last."""
     labels = sorted({reporter.settings.label for reporter in reporters if reporter.settings.label})
     if not labels:
         return None

@@ -57,7 +57,7 @@ class Tally:
     seen_at: float = field(default_factory=time.monotonic)
 
     def is_well(self) -> bool:
-        """Whether the database can be read, transactions go well, and the worker works."""
+        """True if the database can be read, transactions succeed, and the worker runs."""
         return not (self.is_failing or self.is_unreadable or time.monotonic() - self.seen_at > _STUCK_SECONDS)
 
 
@@ -87,7 +87,7 @@ class Worker:
         self._thread.start()
 
     def is_alive(self) -> bool:
-        """Whether the thread runs."""
+        """True if the thread runs."""
         return self._thread.is_alive()
 
     def stop(self) -> None:
@@ -134,7 +134,7 @@ class Worker:
                 job = self._next()
 
     def _report(self, first: _Reported) -> _Reported | Callable[[], None] | None:
-        """Takes in a report and those that wait behind it; returns the job that comes next."""
+        """Accepts a report and those that are queued after it; returns the next job."""
         together = [first]
         following: _Reported | Callable[[], None] | None = None
         try:

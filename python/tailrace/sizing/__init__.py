@@ -1,4 +1,4 @@
-"""How large a cluster a label join needs, and what breaks first: `tailrace size`, and `size` from Python.
+"""The size of cluster that a label join needs, and its first limit: `tailrace size`, and `size` from Python.
 
     from tailrace.sizing import Load, size
 

@@ -1,4 +1,4 @@
-"""What breaks first when more events come: each limit, how near it is, and the setting that moves it."""
+"""The limits for a growing number of events: each limit, its distance, and the setting that moves it."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class Limit:
 
     @property
     def broken(self) -> bool:
-        """Whether this load is too much for it."""
+        """True if this load exceeds the limit."""
         return self.value > self.limit
 
     def __str__(self) -> str:
-        """How much of it is taken, and from when on it breaks."""
+        """The used share, and the load at which the limit is reached."""
         show = _SHOW[self.unit]
         until = f"; breaks at {show_count(self.events)} rows/s" if self.events is not None else ""
         return f"{self.name}: {show(self.value)} of {show(self.limit)}{until}"
@@ -69,7 +69,7 @@ class _Rule:
     unit: str
     then: str
     setting: str
-    # What a load takes with these partitions and cores, and what there is; None where nobody asks.
+    # The use by a load with these partitions and cores, and the supply; None where it isn't needed.
     measure: Callable[[Load, int, int], tuple[float, float] | None]
 
 
@@ -88,7 +88,7 @@ def limits(load: Load, partitions: int, cores: int) -> tuple[Limit, ...]:
             continue
         value, limit = measured
         times = _breaks_at(rule, load, partitions, cores)
-        # What no number of events breaks comes behind what some does, unless it is broken as it is.
+        # Limits that no number of events reaches come after the others, unless they are exceeded already.
         events = None if times is None else times * load.rows
         rank = times if times is not None else (0.0 if value > limit else _MOST)
         found.append(

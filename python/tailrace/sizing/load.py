@@ -1,4 +1,4 @@
-"""What a cluster is sized for: two streams, a join, the machines, the object store."""
+"""The inputs of a sizing: two streams, a join, the machines, the object store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _is_number(value: object) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Prices:
-    """What a provider charges, in any currency; None where the cost isn't wanted.
+    """The prices of a provider, in any currency; None where the cost isn't needed.
 
     Attributes:
         put: for 1,000 PUT requests.

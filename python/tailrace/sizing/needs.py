@@ -1,4 +1,4 @@
-"""What a load needs beside cores: requests, memory, disks, time to recover, money."""
+"""The needs of a load besides cores: requests, memory, disks, time to recover, money."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GB = 1e9
 
 @dataclass(frozen=True)
 class Needs:
-    """What a load needs.
+    """The needs of a load.
 
     Attributes:
         executors: of `executor_cores` each.
@@ -35,7 +35,7 @@ class Needs:
         driver_memory: bytes that Tailrace takes in the driver.
         row_latency: seconds from the end of a left row's window until it is emitted, on average.
         row_latency_most: the same, at most.
-        recovery: seconds until the partitions of a lost executor are back, from its loss being known.
+        recovery: seconds from the detected loss of an executor until its partitions are loaded again.
         recovery_gets: requests for that.
         costs: a day, by part; those whose price is known.
     """

@@ -1,4 +1,4 @@
-"""What `tailrace size` prints."""
+"""The output of `tailrace size`."""
 
 from __future__ import annotations
 

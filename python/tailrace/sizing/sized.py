@@ -22,17 +22,17 @@ _MOST_PARTITIONS = 2**17
 
 @dataclass(frozen=True)
 class Size:
-    """What a load needs.
+    """The result of a sizing.
 
     Attributes:
-        load: what was asked, with the numbers of partitions and cores that were suggested.
+        load: the given load, with the suggested numbers of partitions and cores.
         partitions: of the state: `spark.sql.shuffle.partitions`.
         cores: of all executors.
-        state: rows and bytes that wait.
+        state: buffered rows and bytes.
         busy: cores by part.
         batch: the time of a micro-batch.
         needs: requests, memory, disks, latency, recovery, cost.
-        limits: what can break, first what breaks first.
+        limits: the limits, nearest first.
     """
 
     load: Load
@@ -46,7 +46,7 @@ class Size:
 
     @property
     def breaks_first(self) -> Limit:
-        """What breaks first when more events come, or has broken already."""
+        """The first limit for a growing number of events, or one that is exceeded already."""
         return self.limits[0]
 
 

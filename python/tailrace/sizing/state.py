@@ -1,8 +1,8 @@
-"""How much waits in the state, and what is on disk and in the object store for it.
+"""The size of the state, and its bytes on disk and in the object store.
 
-rows waiting = rate x (window + delay of the watermark + a micro-batch, by which Spark's watermark lags
-                       + half of a release step)
-on disk      = the same, and the rows that have left and are in files with others that haven't
+buffered rows = rate x (window + delay of the watermark + a micro-batch, by which Spark's watermark lags
+                        + half of a release step)
+on disk       = the same, plus evicted rows that are in files with rows that aren't evicted
 """
 
 from __future__ import annotations
@@ -137,10 +137,10 @@ def release(load: Load, partitions: int, runs: float) -> Release:
 
 
 def _levels(load: Load) -> tuple[int, float]:
-    """How often a row is written again in its window, and the runs that a partition has.
+    """The number of times that a row is rewritten in its window, and the runs of a partition.
 
-    As digits of the number of micro-batches in a window: those that are still to be merged are half of the
-    fan-in on each level but the last.
+    They correspond to the digits of the number of micro-batches in a window: on each level but the last,
+    half of the fan-in is still to be merged.
     """
     fan_in = constants.FAN_IN.value
     left, rewrites = max(1.0, load.window / load.trigger), 0

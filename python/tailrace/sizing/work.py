@@ -1,4 +1,4 @@
-"""What the rows cost: cores by part, and the time of a micro-batch.
+"""The cost of the rows: cores by part, and the time of a micro-batch.
 
 micro-batch = Spark's own steps + the driver's time for each partition + what the driver adds
               + the greater of   rows' CPU / cores + rounds of tasks x (a task + its PUT)
@@ -132,7 +132,7 @@ def _landing(load: Load, partitions: int) -> float:
 
 
 def _observed(load: Load, partitions: int) -> float:
-    """What the driver does for a replay filter and an accurate watermark: merging, and one PUT each."""
+    """The driver's work for a replay filter and an accurate watermark: merging, and one PUT each."""
     seconds = 0.0
     if load.origins:
         seconds += load.origins * constants.ORIGIN.value + load.latency

@@ -1,4 +1,4 @@
-"""What pipelines are tested with: streams of given rows, a clock that the test moves, crashes at each step.
+"""Tools for tests of pipelines: streams of given rows, a clock that the test moves, crashes at each step.
 
 pytest finds the fixtures on its own (`tailrace_pytest`); the rest works without them:
 

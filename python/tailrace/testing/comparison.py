@@ -1,4 +1,4 @@
-"""Whether a definition gives the same rows from streams as from batch DataFrames."""
+"""Checks that a definition gives the same rows from streams as from batch DataFrames."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def main() -> None:
     faults = calls.checkpoint_faults(spark)
     if order["step"] is not None:
         calls.invoke(faults, "beginToStand", order["step"], str(told / "reached"))
-    # What a test has written for itself a moment ago.
+    # Written by the test itself a moment ago.
     pieces = pickle.loads((directory / "pieces").read_bytes())  # noqa: S301
     Trial(spark, pieces, Path(order["root"])).run_from(told / "fed")
     appear(told / "ended", "\n".join(calls.invoke(faults, "end")))

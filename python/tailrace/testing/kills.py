@@ -33,7 +33,7 @@ _LONGEST_SECONDS = 300
 # A container whose first process reaps nobody keeps the dead in their group.
 _LONGEST_DEATH_SECONDS = 5
 _LAST_WORDS = 3000
-# What a Spark says of itself. The next one finds its own.
+# Settings of one run of Spark. The next run sets its own.
 _OF_A_RUN = (
     *("spark.app.", "spark.connect.", "spark.driver.host", "spark.driver.port", "spark.executor.id"),
     *("spark.remote", "spark.submit."),
@@ -96,11 +96,11 @@ class KilledProcesses:
         return reached.read_text().splitlines()
 
     def _run_one(self, order: Mapping[str, Any], *until: Path) -> None:
-        """Lets a process do what it is told, and kills it when one of the files is there."""
+        """Lets a process do its work, and kills it when one of the files exists."""
         process, self._upcoming = self._upcoming or self._started(), self._started()
         try:
             assert process.stdin is not None  # noqa: S101 - it is a pipe
-            with suppress(BrokenPipeError):  # it has died already: what it said is told below
+            with suppress(BrokenPipeError):  # it has died already: its output is reported below
                 process.stdin.write(f"{json.dumps(order)}\n".encode())
             end = time.monotonic() + _LONGEST_SECONDS
             while not any(file.exists() for file in until):
@@ -150,7 +150,7 @@ def _name(order: Mapping[str, Any]) -> str:
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
     """As by kill -9: all of a process's group, which it began. It is gone afterwards, and so is the JVM."""
-    # What they say when nothing of it is left, Linux and macOS.
+    # The errors when nothing of it is left, on Linux and macOS.
     with suppress(ProcessLookupError, PermissionError):
         end = time.monotonic() + _LONGEST_DEATH_SECONDS
         while time.monotonic() < end:
@@ -191,7 +191,7 @@ def _sent(pieces: Pieces, session: type[SparkSession]) -> bytes:
 
 
 def _is_found(module: ModuleType) -> bool:
-    """Whether an import finds it. pytest's import mode "importlib" has tests that none finds."""
+    """True if an import finds it. pytest's import mode "importlib" has tests that no import finds."""
     path, origin = None, None
     for part in module.__name__.split("."):
         found = PathFinder.find_spec(part, path)

@@ -38,7 +38,7 @@ class StreamQuery:
         self._streams = streams
         self._frame = frame
         self._seen = -1
-        # Of a test that is over: whether it ended without an error.
+        # For a finished test: whether it ended without an error.
         self._ended_well: bool | None = None
         self._query = calls.invoke(streams, "query", frame, str(checkpoint), mode)
 
@@ -72,12 +72,12 @@ class StreamQuery:
 
     @property
     def is_running(self) -> bool:
-        """Whether it hasn't ended: it wasn't stopped, and hasn't failed."""
+        """True if it hasn't ended: it wasn't stopped, and hasn't failed."""
         return self._ended_well is None and bool(calls.invoke(self._query, "isRunning"))
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it has ended, without an error."""
+        """True if it has ended without an error."""
         if self._ended_well is None:
             return bool(calls.invoke(self._query, "isStopped"))
         return self._ended_well
@@ -179,18 +179,18 @@ class StreamQuery:
         return [row for part in parts for row in part]
 
     def progress(self) -> dict[str, Any]:
-        """What Spark says of the last micro-batch of this start; empty before the first.
+        """Spark's progress of the last micro-batch of this start; empty before the first.
 
             query.progress()["stateOperators"][0]["customMetrics"]["lateLeftRows"]
 
-        PySpark's `lastProgress` has no rates to read where time stands still, and fails.
+        PySpark's `lastProgress` fails here: with a clock that stands still, there are no rates.
         """
         text = calls.invoke(self._query, "progress")
         progress: dict[str, Any] = {} if text is None else json.loads(text)
         return progress
 
     def progresses(self) -> list[dict[str, Any]]:
-        """What Spark says of each micro-batch of this start, in their order; of the last hundred at most."""
+        """Spark's progress of each micro-batch of this start, in order; of the last hundred at most."""
         return [json.loads(text) for text in calls.invoke(self._query, "progresses")]
 
     def total(self, metric: str, operator: int = 0) -> int:

@@ -1,4 +1,4 @@
-"""Rows as a test writes them: what a column takes, and what is said of everything else."""
+"""Rows as a test writes them: the values that a column accepts, and the errors for others."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Given = Sequence[Any] | Mapping[str, Any]
 
 
 class _Taken(NamedTuple):
-    """What a type takes: its class in Python, that in words, and what makes it of other values."""
+    """The Python class of a type, its name in words, and the conversion of other values."""
 
     type: type
     words: str

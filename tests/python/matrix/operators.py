@@ -201,7 +201,7 @@ OPERATORS: dict[str, Operator] = {
                 "operator": "sink",
                 "upstreams": None,
             },
-            ("windows/WindowsResolution.scala", "WindowOptions"),
+            ("windows/WindowOptions.scala", "WindowOptions"),
         ),
         Operator(
             "filter_replays",
@@ -214,7 +214,7 @@ OPERATORS: dict[str, Operator] = {
                 "event_time": None,
                 "name": "replays",
             },
-            ("replay/FilterReplays.scala", "ReplayOptions"),
+            ("replay/ReplayOptions.scala", "ReplayOptions"),
             frozenset({"metadata", "order"}),
         ),
         Operator(

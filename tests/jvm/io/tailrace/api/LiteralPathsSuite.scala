@@ -13,7 +13,7 @@ import io.tailrace.inspect.CheckpointInspection
 import io.tailrace.testkit._
 
 /** A path means itself in each command, whatever characters it has. */
-final class LiteralPathsSuite extends SparkSuite {
+final class LiteralPathsSuite extends SparkSuite with SlowSuite {
 
   // Names, each with another one that it would stand for as a pattern or as a part of a URI.
   private val names = Seq(

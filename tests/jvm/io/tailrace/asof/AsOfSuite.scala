@@ -71,7 +71,7 @@ class AsOfSuite extends SparkSuite {
     }
   }
 
-  test("a value whose key is never updated again is still found long after (Feldera #6829)") {
+  test("a value whose key is never updated again is still found long after (Feldera #6829)", Slow) {
     withConf("spark.sql.shuffle.partitions" -> 1, "spark.tailrace.state.compactionRuns" -> 2) {
       harness() { h =>
         step(h)()(right(1, 7))

@@ -11,7 +11,7 @@ import org.apache.spark.sql.tailrace.CheckpointFileManager
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.testkit.ObjectStore._
-import io.tailrace.testkit.{ObjectStore, ObjectStoreFileSystem, TempDirectory}
+import io.tailrace.testkit.{ObjectStore, ObjectStoreFileSystem, Slow, TempDirectory}
 
 final class RecentEntriesSuite extends AnyFunSuite with TempDirectory {
   private val root = new Path(s"${ObjectStoreFileSystem.Name}/checkpoint")
@@ -134,7 +134,7 @@ final class RecentEntriesSuite extends AnyFunSuite with TempDirectory {
     assert(requestsOf(files.exists(new Path(log, "8"))) == Map(Head -> 1))
   }
 
-  test("what is kept is bounded, and every entry is read as it was written") {
+  test("what is kept is bounded, and every entry is read as it was written", Slow) {
     val files = newManager
     val random = new Random(1)
     val lengths = Seq(1 << 20, 0, 5 << 20, 1, 4 << 20, 3 << 20, 1 << 20, 1, 300)

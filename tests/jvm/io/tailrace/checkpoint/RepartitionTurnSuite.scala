@@ -9,7 +9,7 @@ import org.apache.hadoop.fs.Path
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.common.TailraceStateException
-import io.tailrace.testkit.{DeadProcess, TempDirectory, WatchedFiles}
+import io.tailrace.testkit.{DeadProcess, Slow, TempDirectory, WatchedFiles}
 
 /** What a turn says is done, from wherever the one before has left it. */
 final class RepartitionTurnSuite extends AnyFunSuite with TempDirectory {
@@ -68,7 +68,7 @@ final class RepartitionTurnSuite extends AnyFunSuite with TempDirectory {
     assert(spark.partitions(6) == 3 && RepartitionTurn.find(root, conf).isEmpty)
   }
 
-  test("it is done, from any step on where it was cut off, also twice") {
+  test("it is done, from any step on where it was cut off, also twice", Slow) {
     def dies(at: Int): Int = {
       RepartitionTurn.write(root, conf, begin())
       val death = new DeadProcess(at)

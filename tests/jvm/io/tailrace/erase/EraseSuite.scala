@@ -236,7 +236,7 @@ final class EraseSuite extends SparkSuite {
     ("ARRAY<FLOAT>", Seq("array(-0f, float('NaN'))", "array(0f)", "array()"), Seq("array(0f, float('NaN'))"))
   )
 
-  test("subjects are compared as SQL compares them") {
+  test("subjects are compared as SQL compares them", Slow) {
     def anyOf(dataType: String, values: Seq[String]) =
       values.map(v => s"CAST($v AS $dataType)").mkString("array(", ", ", ")")
     withDirectory { d =>
@@ -309,7 +309,7 @@ final class EraseSuite extends SparkSuite {
     }
   }
 
-  test("a query that runs elsewhere, unseen, ends, and loses nothing") {
+  test("a query that runs elsewhere, unseen, ends, and loses nothing", Slow) {
     withDirectory { d =>
       val real = new File(d, "real")
       val all = batches(2)

@@ -13,7 +13,7 @@ import io.tailrace.plan.{GoldenCheckpoints, GoldenQuery}
 import io.tailrace.testkit._
 
 /** Queries that were cut off within a batch go on after an erasure, and after one that died at any step. */
-final class ErasedCheckpointsSuite extends SparkSuite {
+final class ErasedCheckpointsSuite extends SparkSuite with SlowSuite {
   private val joins = GoldenCheckpoints.archives.filter { case (query, _) =>
     Seq("lazy", "eager", "inner", "synced", "rescaled", "label join of groups").exists(
       query.name.startsWith(_)

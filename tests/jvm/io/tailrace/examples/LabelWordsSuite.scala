@@ -24,9 +24,13 @@ final class LabelWordsSuite extends AnyFunSuite {
 
   private def refusal(rule: LabelRule, setting: String, written: Map[String, String]): Option[String] = {
     val form = LabelColumns(Seq(rule.copy(name = "click", attribution = None, since = None), rule))
-    form.pinned(Nil, Map(setting -> "as it is now")).map(_.missing).collectFirst {
-      case MissingSetting.Unknown(refusal) => refusal(written)
-    }.flatten
+    form
+      .pinned(Nil, Map(setting -> "as it is now"))
+      .map(_.missing)
+      .collectFirst { case MissingSetting.Unknown(refusal) =>
+        refusal(written)
+      }
+      .flatten
   }
 
   test("impressions before `since` had a share in a checkpoint of an earlier release") {

@@ -13,7 +13,7 @@ import io.tailrace.common.{TailraceAnalysisException, TailraceConf}
 import io.tailrace.testkit._
 
 /** A query that goes on from an imported checkpoint gives the rows of one that has read everything itself. */
-final class ExchangeSuite extends SparkSuite {
+final class ExchangeSuite extends SparkSuite with SlowSuite {
   private def batches(seed: Int): Seq[NeverLate.Batch] =
     (0 until 6).map(i => NeverLate.batch(i, new Random(seed.toLong * 100 + i)))
 

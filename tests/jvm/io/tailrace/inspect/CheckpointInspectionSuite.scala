@@ -13,9 +13,18 @@ import org.scalatest.BeforeAndAfterAll
 import io.tailrace.state.StateFileNames
 import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.{microsOf, seconds}
-import io.tailrace.testkit.{Checkpoint, Damage, Engaged, Served, SparkSuite, StreamHarness, TempDirectory}
+import io.tailrace.testkit.{
+  Checkpoint,
+  Damage,
+  Engaged,
+  Served,
+  SlowSuite,
+  SparkSuite,
+  StreamHarness,
+  TempDirectory
+}
 
-class CheckpointInspectionSuite extends SparkSuite with BeforeAndAfterAll {
+class CheckpointInspectionSuite extends SparkSuite with BeforeAndAfterAll with SlowSuite {
   private val keys = (1 to 12).map(i => s"key $i")
   private val grouped = options("10 seconds").copy(before = "5 seconds")
 

@@ -13,10 +13,10 @@ import org.apache.spark.sql.{DataFrame, Row}
 import io.tailrace.api.Tailrace
 import io.tailrace.label.JoinOptions
 import io.tailrace.testkit.StreamHarness.{join, options}
-import io.tailrace.testkit.{Campaign, Engaged, Served, SparkSuite, StreamHarness}
+import io.tailrace.testkit.{Campaign, Engaged, Served, SlowSuite, SparkSuite, StreamHarness}
 
 /** Rows of single keys, against a filter over all rows, which Spark asks of each. */
-final class StateLookupSuite extends SparkSuite {
+final class StateLookupSuite extends SparkSuite with SlowSuite {
 
   /** Around 1970: times before it are negative. */
   private def seconds(time: Double): Timestamp = new Timestamp((time * 1000).toLong)

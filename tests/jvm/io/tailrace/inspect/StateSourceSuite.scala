@@ -16,9 +16,9 @@ import io.tailrace.common.TailraceConf
 import io.tailrace.join.JoinCheckpoint
 import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.seconds
-import io.tailrace.testkit.{Campaign, Engaged, Served, SparkSuite, StreamHarness}
+import io.tailrace.testkit.{Campaign, Engaged, Served, SlowSuite, SparkSuite, StreamHarness}
 
-final class StateSourceSuite extends SparkSuite {
+final class StateSourceSuite extends SparkSuite with SlowSuite {
   private val batch = options("10 seconds").copy(before = "5 seconds", releaseEvery = Some("batch"))
 
   private def read(d: File, options: (String, String)*): DataFrame =

@@ -125,7 +125,11 @@ final class RestartDecisionsSuite extends SparkSuite {
 
   private lazy val asOfs: Seq[Definition] = {
     val first = AsOfOptions(leftTime = "t", rightTime = "rt")
-    def of(options: AsOfOptions, key: (String, String) = "k" -> "k", left: DataFrame => DataFrame = identity) =
+    def of(
+        options: AsOfOptions,
+        key: (String, String) = "k" -> "k",
+        left: DataFrame => DataFrame = identity
+    ) =
       stored(Tailrace.asOf(left(rows("t")), rows("rt", "r"), Seq(key), options))
     Seq(
       "first" -> of(first),
@@ -143,7 +147,11 @@ final class RestartDecisionsSuite extends SparkSuite {
 
   private lazy val syncs: Seq[Definition] = {
     val first = SyncOptions("t", "rt", "30 seconds", "5 seconds", Seq("part"), Seq("rpart"))
-    def of(options: SyncOptions, key: (String, String) = "k" -> "k", left: DataFrame => DataFrame = identity) =
+    def of(
+        options: SyncOptions,
+        key: (String, String) = "k" -> "k",
+        left: DataFrame => DataFrame = identity
+    ) =
       stored(Tailrace.syncJoin(left(rows("t")), rows("rt", "r"), Seq(key), options))
     Seq(
       "first" -> of(first),

@@ -8,7 +8,7 @@ import org.apache.spark.sql.functions._
 import io.tailrace.api.Tailrace
 import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.seconds
-import io.tailrace.testkit.{Campaign, Engaged, Served, SparkSuite, StreamHarness}
+import io.tailrace.testkit.{Campaign, Engaged, Served, Slow, SparkSuite, StreamHarness}
 
 /** The join before and behind other stateful operators of one query. The watermark that it passes on loses no
   * row, and their state is in Spark's provider.
@@ -45,7 +45,7 @@ class ChainedJoinSuite extends SparkSuite {
     assert(h.dropped == 0)
   }
 
-  test("a windowed aggregation behind a left join counts all rows") {
+  test("a windowed aggregation behind a left join counts all rows", Slow) {
     throughAggregation(options("30 seconds").copy(releaseEvery = Some("batch")))
   }
 

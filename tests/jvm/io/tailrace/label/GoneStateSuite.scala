@@ -44,7 +44,7 @@ final class GoneStateSuite extends SparkSuite {
     found
   }
 
-  test("exactly_one: both rows of a pair leave the state with it, and compaction their bytes") {
+  test("exactly_one: both rows of a pair leave the state with it, and compaction their bytes", Slow) {
     val plain = measure(Pairs, 24)
     val one = measure(Pairs.copy(exactlyOne = true), 24)
     assert(one.out == plain.out && one.out.size == 23 * PerBatch * 99 / 100)
@@ -65,6 +65,20 @@ final class GoneStateSuite extends SparkSuite {
     assert(inTime.size == decided.out.size && decided.out.forall(e => e.labels == Seq(e.id.get)))
     assert(decided.out.size >= 21 * PerBatch * 99 / 100)
     assert(decided.rows < 4 * PerBatch && decided.bytes * 4 < closed.bytes && decided.files < 16)
+  }
+
+  test("decided: Spark's state reader shows a left row until it is emitted, as progress counts it") {
+    withDirectory { d =>
+      val o = Groups.copy(after = "10 seconds", release = "decided")
+      val h = new StreamHarness(spark, d)(join(o)).start()
+      // Two rows of one section. The watermark closes the window of the first one alone.
+      assert(h.step(Seq(Served("k", seconds(1.1), 1), Served("k", seconds(1.9), 2)), Nil).flatten.isEmpty)
+      val (left, right) = (Seq(Served("end", seconds(11.5), 3)), Seq(Engaged(null, seconds(11.5), 13)))
+      assert(h.step(left, right).flatten.map(_.id) == Seq(Some(1)))
+      val shown = StateReader.rows(spark, d, h.batchCount)
+      assert(shown == Map("left-key-sorted" -> 2), "the rows with the ids 2 and 3")
+      assert(h.progress().numRowsTotal == shown.values.sum)
+    }
   }
 
   test("matches that are left out are counted, and so are rows that leave without a partner") {

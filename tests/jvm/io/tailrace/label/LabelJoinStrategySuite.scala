@@ -6,12 +6,12 @@ import io.tailrace.api.Tailrace
 import io.tailrace.join.StoredJoinExec
 import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.seconds
-import io.tailrace.testkit.{Emitted, Engaged, Served, SparkSuite, StreamHarness}
+import io.tailrace.testkit.{Emitted, Engaged, Served, Slow, SparkSuite, StreamHarness}
 
 class LabelJoinStrategySuite extends SparkSuite {
   import spark.implicits._
 
-  test("a stream is planned as the stateful operator, and explain shows its settings") {
+  test("a stream is planned as the stateful operator, and explain shows its settings", Slow) {
     withDirectory { d =>
       val h = new StreamHarness(spark, d)(
         join(options("10 seconds").copy(before = "1 second", `match` = "nearest"))

@@ -14,12 +14,12 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Seconds, Span}
 
 import io.tailrace.state.RowMemory
-import io.tailrace.testkit.{JoinData, JoinFixture}
+import io.tailrace.testkit.{JoinData, JoinFixture, SlowSuite}
 
 /** Pairs of `exactly_one` where one key has several times the rows that fit in memory, on both sides, in tasks without a
   * query. The work mustn't grow with the square of the rows: at this size that would take hours.
   */
-final class OneToOneMemorySuite extends AnyFunSuite with JoinFixture with TimeLimits {
+final class OneToOneMemorySuite extends AnyFunSuite with JoinFixture with TimeLimits with SlowSuite {
   private implicit val signaler: Signaler = ThreadSignaler
   private val MiB = 1L << 20
   private val second = 1000000L

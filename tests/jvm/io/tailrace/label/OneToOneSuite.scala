@@ -8,7 +8,7 @@ import io.tailrace.testkit.Times.{micros, seconds}
 import io.tailrace.testkit._
 
 /** Where the data breaks the promise of `exactly_one`, the pairs of a key with many rows don't depend on the memory. */
-final class OneToOneSuite extends SparkSuite {
+final class OneToOneSuite extends SparkSuite with SlowSuite {
   private type Batch = (Seq[Served], Seq[Engaged])
 
   // Of the rows of a micro-batch that are held at a time.

@@ -45,7 +45,8 @@ final class RowsInOrderSuite extends AnyFunSuite with RunFixture with JoinFixtur
       val memory = new RowMemory(TaskMemory.create(64L << 20))
       val store = open(newProvider(), 0)
       val context = StoredJoinContext(null, store, memory, bytes, Map.empty)
-      val rows = new RowsInOrder(new MergedSections(sections, kind.order, Long.MinValue), context)
+      val rows =
+        new RowsInOrder(new MergedSections(sections, RunCursor.inOrder(kind.order), Long.MinValue), context)
       val chunk = new RowBuffer(memory)
       val found = new ArrayBuffer[TestRow]
       while (!rows.isEmpty) {

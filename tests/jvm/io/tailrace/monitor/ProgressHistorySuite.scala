@@ -10,9 +10,9 @@ import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEven
 import org.apache.spark.sql.{DataFrame, Row}
 
 import io.tailrace.common.TailraceAnalysisException
-import io.tailrace.testkit.Warnings
+import io.tailrace.testkit.{SlowSuite, Warnings}
 
-final class ProgressHistorySuite extends CountedProgress {
+final class ProgressHistorySuite extends CountedProgress with SlowSuite {
 
   private def withHistory(body: (File, ProgressHistory) => Unit): Unit =
     withDirectory(root => keepIn(new File(root, "history"))(body(new File(root, "history"), _)))

@@ -10,10 +10,10 @@ import org.scalatest.time.{Seconds, Span}
 
 import io.tailrace.driver.RunState
 import io.tailrace.replay.MarkCache
-import io.tailrace.testkit.{HostQueries, SparkSuite}
+import io.tailrace.testkit.{HostQueries, SlowSuite, SparkSuite}
 
 /** A driver may run thousands of short queries. */
-final class EndedQueriesSuite extends SparkSuite {
+final class EndedQueriesSuite extends SparkSuite with SlowSuite {
   import HostQueries.Arrived
   import spark.implicits._
 

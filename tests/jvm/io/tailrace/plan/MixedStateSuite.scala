@@ -9,12 +9,12 @@ import org.apache.spark.sql.{DataFrame, Encoders, Row}
 
 import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.seconds
-import io.tailrace.testkit.{Campaign, Engaged, Served, SparkSuite, StreamHarness}
+import io.tailrace.testkit.{Campaign, Engaged, Served, SlowSuite, SparkSuite, StreamHarness}
 
 /** The join, a windowed aggregation and a transformWithState in one query: its rows over a restart, and the
   * state of each operator as Spark's state reader reads it.
   */
-class MixedStateSuite extends SparkSuite {
+class MixedStateSuite extends SparkSuite with SlowSuite {
   import MixedStateSuite._
 
   private val WindowSeconds = 20

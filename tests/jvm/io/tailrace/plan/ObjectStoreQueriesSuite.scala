@@ -8,12 +8,12 @@ import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
 import org.apache.spark.sql.tailrace.{MemoryStream, StreamAccess}
 
 import io.tailrace.testkit.HostQueries._
-import io.tailrace.testkit.{Campaign, HostQueries, ObjectStore, ObjectStoreFileSystem, SparkSuite}
+import io.tailrace.testkit.{Campaign, HostQueries, ObjectStore, ObjectStoreFileSystem, SlowSuite, SparkSuite}
 
 /** Queries whose checkpoint is in an object store, and that are started again every other batch, give the rows of a query
   * whose checkpoint is on the local disk.
   */
-final class ObjectStoreQueriesSuite extends SparkSuite {
+final class ObjectStoreQueriesSuite extends SparkSuite with SlowSuite {
   private val schedule = arrivals(8, new Random(3))
 
   override protected def beforeEach(): Unit = {

@@ -9,13 +9,13 @@ import io.tailrace.api.Tailrace
 import io.tailrace.label.JoinOptions
 import io.tailrace.recursion.RecursionOptions
 import io.tailrace.replay.ReplayOptions
-import io.tailrace.testkit.{Campaign, Event, EventStreams, SparkSuite}
+import io.tailrace.testkit.{Campaign, Event, EventStreams, SlowSuite, SparkSuite}
 import io.tailrace.watermark.WatermarkOptions
 
 /** Each operator's result on both sides of Spark's joins, set operations and subqueries. Spark has to give
   * new ids to the columns of one side, also to those that a node of ours adds.
   */
-class SelfJoinSuite extends SparkSuite {
+class SelfJoinSuite extends SparkSuite with SlowSuite {
   import Event._
   import SelfJoinSuite._
   import spark.implicits._

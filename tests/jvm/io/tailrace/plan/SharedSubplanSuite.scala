@@ -6,12 +6,12 @@ import org.apache.spark.sql.{DataFrame, Row}
 import io.tailrace.api.Tailrace
 import io.tailrace.label.JoinOptions
 import io.tailrace.sync.SyncOptions
-import io.tailrace.testkit.{Campaign, Event, EventStreams, SparkSuite}
+import io.tailrace.testkit.{Campaign, Event, EventStreams, SlowSuite, SparkSuite}
 
 /** A DataFrame that a query uses several times. Spark shuffles it once for all uses. The watermark has to
   * reach the operators of the second use, too, or they keep their rows for good.
   */
-class SharedSubplanSuite extends SparkSuite {
+class SharedSubplanSuite extends SparkSuite with SlowSuite {
   import Event._
 
   private val seconds = 10

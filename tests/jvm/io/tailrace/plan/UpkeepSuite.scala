@@ -9,12 +9,12 @@ import org.scalatest.time.{Seconds, Span}
 import io.tailrace.common.TailraceConf
 import io.tailrace.join.JoinMetrics
 import io.tailrace.testkit.Times.seconds
-import io.tailrace.testkit.{Engaged, Served, SparkSuite, StreamHarness}
+import io.tailrace.testkit.{Engaged, Served, SlowSuite, SparkSuite, StreamHarness}
 
 /** Spark's own threads do the upkeep of our stores while a query runs, by whatever name this minor version of Spark calls
   * it by. A provider that has another version's name only would keep everything, without a word.
   */
-final class UpkeepSuite extends SparkSuite {
+final class UpkeepSuite extends SparkSuite with SlowSuite {
   private val soon = timeout(Span(30, Seconds))
   private val batches = 12
 

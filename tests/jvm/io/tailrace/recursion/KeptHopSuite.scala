@@ -3,7 +3,7 @@ package io.tailrace.recursion
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 
-import io.tailrace.testkit.SparkSuite
+import io.tailrace.testkit.{Slow, SparkSuite}
 
 final class KeptHopSuite extends SparkSuite {
   private def rows(partitions: Int): RDD[InternalRow] =
@@ -20,7 +20,7 @@ final class KeptHopSuite extends SparkSuite {
     assert(new KeptHop(keep, 4)(rows(3)).getNumPartitions == 3)
   }
 
-  test("the way back from a hop to the first one stays short, and the rows are there") {
+  test("the way back from a hop to the first one stays short, and the rows are there", Slow) {
     val hop = new KeptHop(keep, 4)
     var last = rows(2)
     val depths = (1 to 100).map { _ =>

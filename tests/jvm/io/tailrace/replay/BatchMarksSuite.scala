@@ -10,6 +10,7 @@ import org.apache.spark.sql.types.{DataType, IntegerType, LongType}
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.common.TailraceStateException
+import io.tailrace.testkit.Slow
 
 /** Tasks of one batch and the driver: the marks that they move, and which of them judges an origin. */
 final class BatchMarksSuite extends AnyFunSuite {
@@ -167,7 +168,7 @@ final class BatchMarksSuite extends AnyFunSuite {
     assert(longest < 100, "windows aren't sent")
   }
 
-  test("a task with more origins than a message holds tells them in several") {
+  test("a task with more origins than a message holds tells them in several", Slow) {
     val batch = new Batch(before)
     val many = (1000L until 700000L).map(pid => pid -> 1L)
     assert(batch.task("t/0", many: _*) == many.size)

@@ -17,7 +17,7 @@ import io.tailrace.testkit._
 /** Queries that were cut off within a batch go on with another number of state partitions to the rows that
   * they give with the old one. So they do after a rescaling that died at any step.
   */
-final class RescaledCheckpointsSuite extends RescaleSuite {
+final class RescaledCheckpointsSuite extends RescaleSuite with SlowSuite {
   private def inspected(root: File) =
     new CheckpointInspection(checkpoint(root), new Configuration).report(None)
 

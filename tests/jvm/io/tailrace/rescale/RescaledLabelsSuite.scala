@@ -6,10 +6,19 @@ import io.tailrace.common.TailraceConf
 import io.tailrace.label.{JoinOptions, LabelMetrics}
 import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.seconds
-import io.tailrace.testkit.{Emitted, Engaged, ManualClock, Served, SparkSuite, StreamHarness, Version}
+import io.tailrace.testkit.{
+  Emitted,
+  Engaged,
+  ManualClock,
+  Served,
+  SlowSuite,
+  SparkSuite,
+  StreamHarness,
+  Version
+}
 
 /** What a label join knows of late labels and of versions goes along to another number of partitions. */
-final class RescaledLabelsSuite extends SparkSuite {
+final class RescaledLabelsSuite extends SparkSuite with SlowSuite {
   private def served(t: Double, id: Int, k: String = "k") = Served(k, seconds(t), id)
   private def engaged(t: Double, id: Int, k: String = "k") = Engaged(k, seconds(t), id)
 

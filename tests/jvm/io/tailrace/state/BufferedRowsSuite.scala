@@ -11,12 +11,13 @@ import io.tailrace.testkit.{RunFixture, TestRow}
 
 final class BufferedRowsSuite extends AnyFunSuite with RunFixture with ScalaCheckPropertyChecks {
   private val times = Gen.choose(-30L, 30L)
+  private val Unexpired = Expiry(Long.MinValue, Long.MinValue)
 
   private def read(
       sections: Seq[LiveSection],
       expiredThrough: Long = Long.MinValue
   ): Seq[(String, TestRow)] = {
-    val rows = new BufferedRows(sections, expiredThrough)
+    val rows = new BufferedRows(sections, Expiry(expiredThrough, Long.MinValue))
     val found = new ArrayBuffer[(String, TestRow)]
     rows.foreach { pair =>
       val k = pair.key
@@ -41,12 +42,18 @@ final class BufferedRowsSuite extends AnyFunSuite with RunFixture with ScalaChec
     }
   }
 
-  test("expired rows of a time-sorted store don't come; those of a key-sorted one do") {
+  test("expired left rows don't come, and right rows do, whose sections are still there") {
     forAll(TestRow.rows(times), Gen.choose(-31L, 31L)) { (rows, through) =>
       whenever(rows.nonEmpty) {
         val buffer = bufferOf(rows)
-        val live = newRun(7, StoreKind.LeftTimeSorted -> buffer, StoreKind.RightKeySorted -> buffer)
-        val expected = rows.filter(_.time > through).map("left-time-sorted" -> _) ++
+        val live = newRun(
+          7,
+          StoreKind.LeftTimeSorted -> buffer,
+          StoreKind.LeftKeySorted -> buffer,
+          StoreKind.RightKeySorted -> buffer
+        )
+        val left = rows.filter(_.time > through)
+        val expected = left.map("left-time-sorted" -> _) ++ left.map("left-key-sorted" -> _) ++
           rows.map("right-key-sorted" -> _)
         assert(sorted(read(live, through)) == sorted(expected))
         buffer.close()
@@ -75,13 +82,13 @@ final class BufferedRowsSuite extends AnyFunSuite with RunFixture with ScalaChec
 
   test("without sections there are no rows") {
     assert(read(Nil).isEmpty)
-    assertThrows[NoSuchElementException](new BufferedRows(Nil, 0).next())
+    assertThrows[NoSuchElementException](new BufferedRows(Nil, Unexpired).next())
   }
 
   test("an iterator can be closed before its end") {
     val rows = new BufferedRows(
       newRun(1, StoreKind.LeftTimeSorted -> bufferOf(TestRow.of("a", 1, 1), TestRow.of("b", 2, 2))),
-      Long.MinValue
+      Unexpired
     )
     rows.next()
     rows.close()
@@ -94,7 +101,7 @@ final class BufferedRowsSuite extends AnyFunSuite with RunFixture with ScalaChec
         10,
         StoreKind.LeftTimeSorted -> bufferOf(TestRow.of("a", 1, 1, "x"), TestRow.of("b", 2, 2, "y"))
       ),
-      Long.MinValue
+      Unexpired
     )
     val first = rows.next()
     val (key, value) = (first.key, first.value)

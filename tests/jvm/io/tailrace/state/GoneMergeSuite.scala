@@ -51,7 +51,7 @@ final class GoneMergeSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
       val writer = new RunWriter(file)
       val (newest, gone) = (NewestRows(Long.MinValue, Long.MinValue), GoneMerge.of(state, inputs))
       val sections =
-        try Compaction.merge(inputs, left, newest, gone, writer)
+        try Compaction.merge(inputs, newest, gone, writer)
         finally writer.close()
       val out = if (sections.isEmpty) Nil else Seq(opening(file, sections))
       new Version(runs.take(from) ++ out ++ runs.drop(until), left, right)
@@ -140,7 +140,7 @@ final class GoneMergeSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
     )
     val version = new Version(rows, left = 4, right = 5)
     val gone = GoneMerge.of(version.state, rows.flatten)
-    def fits(left: Long, right: Long) = gone.fits(new Version(rows, left, right).manifest)
+    def fits(left: Long, right: Long) = gone.fits(Expiry(left, right))
     assert(fits(4, 5) && fits(9, 9) && !fits(3, 5) && !fits(4, 4))
   }
 
@@ -154,7 +154,7 @@ final class GoneMergeSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
     val newest = NewestRows(Long.MinValue, Long.MinValue)
     val local = of.head.head.local
     val merged =
-      new Compacted(inputs, Long.MinValue, newest, gone, Run("r", 1, 0, Nil), local, RowShapes.AsWritten)
+      new Compacted(inputs, newest, gone, Run("r", 1, 0, Nil), local, RowShapes.AsWritten)
     assert(merged.fits(withMarks.state) && !merged.fits(without.state))
   }
 

@@ -12,7 +12,7 @@ import org.scalacheck.{Gen, Shrink}
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-import io.tailrace.testkit.{RunFixture, TestRow}
+import io.tailrace.testkit.{RunFixture, Slow, TestRow}
 
 /** [[KeyCursor]] and [[PageFilters]]: what is found by filters is what is there. */
 final class KeyCursorSuite extends AnyFunSuite with RunFixture with ScalaCheckPropertyChecks {
@@ -81,7 +81,7 @@ final class KeyCursorSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
     }
   }
 
-  test("finds what a scan finds, for few keys and for many") {
+  test("finds what a scan finds, for few keys and for many", Slow) {
     val part = Gen.oneOf("", "a", "b", "\u0001", "common prefix ", "hot")
     val keys = Gen.listOf(part).map(p => TestRow.key(p.mkString))
     val sized = Gen.zip(keys, Gen.frequency(9 -> Gen.choose(0, 900), 1 -> Gen.choose(0, 30000)))

@@ -31,7 +31,7 @@ final class LocalDiskSuite extends ComingRunsFixture {
       }
     val store = load(owner, 4)
     val merged = WatchedFiles.watchedBy(together) {
-      new MergedSections(store.sectionsOf(kind), kind.order, Long.MinValue)
+      new MergedSections(store.sectionsOf(kind), RunCursor.inOrder(kind.order), Long.MinValue)
     }
     assert(Iterator.continually(TestRow.read(merged.head)).tapEach(_ => merged.drop()).take(4).toSeq == rows)
     merged.close()

@@ -22,14 +22,14 @@ final class MergedSectionsSuite extends AnyFunSuite with RunFixture {
 
   test("rows come in order over all sections, between the two times, and are counted for their section") {
     val sections = Seq(section(1, 2, 7, 9), section(3, 4, 8), section(20), section(5, 6))
-    val rows = new MergedSections(sections, RowOrder.Time, from = 1, through = 8)
+    val rows = new MergedSections(sections, RunCursor.inOrder(RowOrder.Time), from = 1, through = 8)
     assert(times(rows) == (2L to 8L))
     assert(sections.map(rows.dropped) == Seq(2, 3, 0, 2))
     rows.close()
   }
 
   test("without sections there are no rows") {
-    val rows = new MergedSections(Nil, RowOrder.Time, from = Long.MinValue)
+    val rows = new MergedSections(Nil, RunCursor.inOrder(RowOrder.Time), from = Long.MinValue)
     assert(rows.isEmpty && rows.dropped.isEmpty)
     rows.close()
   }

@@ -20,9 +20,8 @@ final class NewestRowsSuite extends AnyFunSuite with RunFixture with ScalaCheckP
       try
         Compaction.merge(
           inputs,
-          0,
           newest,
-          new GoneMerge(Manifest.empty, Map.empty, Nil, isFull = true),
+          new GoneMerge(new LivingRows(inputs, Expiry(0, 0)), Nil, isFull = true),
           writer
         )
       finally writer.close()

@@ -11,7 +11,7 @@ import org.scalacheck.Gen
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.tailrace.checkpoint.Checksum
-import io.tailrace.testkit.{FileStep, WatchedFiles}
+import io.tailrace.testkit.{FileStep, Slow, WatchedFiles}
 
 /** Runs of a checkpoint, copied in parts to local files. */
 final class RunCopySuite extends CheckpointFilesFixture with ScalaCheckPropertyChecks {
@@ -60,7 +60,10 @@ final class RunCopySuite extends CheckpointFilesFixture with ScalaCheckPropertyC
     assert(Checksum.combine(first, behind.getValue.toInt, 4100L << 20) == all.getValue.toInt)
   }
 
-  test("runs of every number of parts have the bytes that were written, in files of their own and inline") {
+  test(
+    "runs of every number of parts have the bytes that were written, in files of their own and inline",
+    Slow
+  ) {
     val files = newFiles()
     val contents = Seq(1, part - 1, part, part + 1, 2 * part + 7).map(bytes)
     val own = contents.zipWithIndex.map { case (content, i) =>

@@ -5,6 +5,8 @@ import scala.util.Random
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.tailrace.testkit.Slow
+
 /** The index against a plain map. */
 final class RightIndexSuite extends AnyFunSuite {
 
@@ -68,7 +70,7 @@ final class RightIndexSuite extends AnyFunSuite {
     }
   }
 
-  test("a million rows of one key are as fast as others") {
+  test("a million rows of one key are as fast as others", Slow) {
     val index = new RightIndex
     val section = index.newSection()
     (1L to 1000000L).foreach(index.insert(7L << 30, section, _))

@@ -6,7 +6,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.common.Policy
 import io.tailrace.state.{KeptMemory, OwnStoreProvider}
-import io.tailrace.testkit.{SyncOut, SyncRow}
+import io.tailrace.testkit.{Slow, SyncOut, SyncRow}
 
 /** A synced join of one partition, batch by batch. */
 final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
@@ -171,7 +171,7 @@ final class SyncJoinTaskSuite extends AnyFunSuite with SyncFixture {
     assert(done.out.size == 58)
   }
 
-  test("a task with little memory gives the same rows as one with much") {
+  test("a task with little memory gives the same rows as one with much", Slow) {
     val random = new Random(5)
     def rows(n: Int) = (0 until n).map(i => at(s"key ${random.nextInt(n)}", random.nextInt(50).toDouble, i))
     val batches = Seq.fill(3)((rows(9000), rows(9000))) :+ ((Nil, Nil))

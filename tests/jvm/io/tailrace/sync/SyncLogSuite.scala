@@ -10,7 +10,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.checkpoint.Checksum
 import io.tailrace.common.TailraceStateException
-import io.tailrace.testkit.TempDirectory
+import io.tailrace.testkit.{Slow, TempDirectory}
 
 final class SyncLogSuite extends AnyFunSuite with TempDirectory {
   private def folder: File = new File(directory, "join")
@@ -61,7 +61,7 @@ final class SyncLogSuite extends AnyFunSuite with TempDirectory {
     assert(folder.list.toSet == (96 to 99).map(b => s"$b.progress").toSet)
   }
 
-  test("a missing, cut or changed file is an error that names it; the join doesn't begin anew") {
+  test("a missing, cut or changed file is an error that names it; the join doesn't begin anew", Slow) {
     log.write(0, file(1), 0)
     log.write(1, file(2), 0)
     val path = new File(folder, "1.progress").toPath

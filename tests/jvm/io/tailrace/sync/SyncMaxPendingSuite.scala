@@ -9,10 +9,18 @@ import org.scalatest.time.{Millis, Seconds, Span}
 
 import io.tailrace.api.Tailrace
 import io.tailrace.common.TailraceAnalysisException
-import io.tailrace.testkit.{FakeRecord, FakeTopics, ManualClock, SparkSuite, TempDirectory, Warnings}
+import io.tailrace.testkit.{
+  FakeRecord,
+  FakeTopics,
+  ManualClock,
+  SlowSuite,
+  SparkSuite,
+  TempDirectory,
+  Warnings
+}
 
 /** `max_pending`: while a partition stalls, the others are not read beyond it. */
-final class SyncMaxPendingSuite extends SparkSuite with TempDirectory {
+final class SyncMaxPendingSuite extends SparkSuite with TempDirectory with SlowSuite {
   private val options =
     SyncOptions("at", "at", window = "1 hour", syncDelay = "1 second", maxPending = Some(20))
 
@@ -191,7 +199,7 @@ final class SyncMaxPendingSuite extends SparkSuite with TempDirectory {
     def joined(changed: SyncOptions) = Tailrace.syncJoin(files, bids.frame(spark), Seq("k" -> "k"), changed)
     val error = intercept[TailraceAnalysisException](joined(options))
     assert(error.getCondition == "TAILRACE_SYNC_MAX_PENDING_UNSUPPORTED")
-    def told(changed: SyncOptions) = Warnings.of(HeldBackSources.getClass.getName.stripSuffix("$")) {
+    def told(changed: SyncOptions) = Warnings.of(SyncNotices.getClass.getName.stripSuffix("$")) {
       val query = joined(changed).writeStream
         .format("noop")
         .trigger(Trigger.AvailableNow())

@@ -26,11 +26,28 @@ object Campaign extends Tag("campaign") {
 
 /** A suite whose tests are all campaigns, but for those with the tag [[Campaign.Long]]. */
 trait CampaignSuite extends Suite {
-  override def tags: Map[String, Set[String]] = {
-    val others = super.tags
-    testNames.iterator.map { name =>
-      val own = others.getOrElse(name, Set.empty)
-      name -> (if (own(Campaign.Long.name)) own else own + Campaign.name)
+  override def tags: Map[String, Set[String]] = Tags.added(this, super.tags, Campaign)
+}
+
+/** The tag of tests that take seconds, and show in whole queries, or in another shape of them, what faster tests show.
+  * `sbt test` leaves them out, and so does CI; `sbt "jvm/testOnly -- -n slow"` runs them alone.
+  */
+object Slow extends Tag("slow")
+
+/** A suite whose tests are all slow, but for campaigns. */
+trait SlowSuite extends Suite {
+  override def tags: Map[String, Set[String]] = Tags.added(this, super.tags, Slow)
+}
+
+/** The tag of tests that use the session. `dev/quick.py` runs all others, each time. */
+object UsesSession extends Tag("session")
+
+object Tags {
+
+  /** The tags of a suite's tests, and one more for each that is no campaign yet. */
+  def added(suite: Suite, tags: Map[String, Set[String]], tag: Tag): Map[String, Set[String]] =
+    suite.testNames.iterator.map { name =>
+      val own = tags.getOrElse(name, Set.empty)
+      name -> (if (own(Campaign.name) || own(Campaign.Long.name)) own else own + tag.name)
     }.toMap
-  }
 }

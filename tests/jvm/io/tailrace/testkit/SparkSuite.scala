@@ -16,6 +16,8 @@ import io.tailrace.common.{TailraceAnalysisException, TailraceStateException}
 abstract class SparkSuite extends AnyFunSuite with BeforeAndAfterEach {
   protected lazy val spark: SparkSession = SparkSuite.session
 
+  override def tags: Map[String, Set[String]] = Tags.added(this, super.tags, UsesSession)
+
   override protected def afterEach(): Unit = {
     try spark.streams.active.foreach(_.stop())
     finally super.afterEach()

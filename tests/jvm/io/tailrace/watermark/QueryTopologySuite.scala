@@ -11,7 +11,7 @@ import io.tailrace.api.Tailrace
 import io.tailrace.label.JoinOptions
 import io.tailrace.recursion.RecursionOptions
 import io.tailrace.testkit.LoggedStream.{at, logged}
-import io.tailrace.testkit.{Logged, LoggedStream, SparkSuite, WatermarkServerStub}
+import io.tailrace.testkit.{Logged, LoggedStream, Slow, SparkSuite, WatermarkServerStub}
 
 import com.fasterxml.jackson.databind.JsonNode
 
@@ -55,7 +55,7 @@ final class QueryTopologySuite extends SparkSuite {
   private def upstreams(operator: JsonNode): Set[String] =
     operator.get("upstreams").elements.asScala.map(_.asText).toSet
 
-  test("a join is at its oldest left row, an aggregation and the sink where Spark's propagation is") {
+  test("a join is at its oldest left row, an aggregation and the sink where Spark's propagation is", Slow) {
     withServer { (server, directory) =>
       val stream = new LoggedStream(spark, directory, sources = 2)({ in =>
         val clicks = logs(in.head, source(server, "clicks"))

@@ -7,7 +7,7 @@ import org.apache.spark.sql.tailrace.StreamAccess
 import org.apache.spark.sql.types.{StringType, StructType}
 
 import io.tailrace.testkit.LoggedStream.{at, logged}
-import io.tailrace.testkit.{Logged, LoggedStream, Warnings}
+import io.tailrace.testkit.{Logged, LoggedStream, Slow, Warnings}
 
 /** Single rows, and hosts without rows, and their effect on the watermark of hosts. */
 final class RowsOfHostsSuite extends HostsWatermarkSuite {
@@ -96,7 +96,7 @@ final class RowsOfHostsSuite extends HostsWatermarkSuite {
     }
   }
 
-  test("a host that is silent for too long isn't waited for") {
+  test("a host that is silent for too long isn't waited for", Slow) {
     withClock { (directory, clock) =>
       val stream = counting(directory, whole.copy(idleAfter = Some("800 milliseconds")))
       assert(stream.add(logged("a" -> 1, "b" -> 1)) == Nil)
@@ -152,7 +152,7 @@ final class RowsOfHostsSuite extends HostsWatermarkSuite {
         val loops = StreamAccess.executedPlan(stream.streaming).collect {
           case loop: WholeStageCodegenExec if loop.exists(_.isInstanceOf[HostProgressExec]) => loop
         }
-        assert(loops.exists(_.exists(LowWatermark.of(_).nonEmpty)) == generated)
+        assert(loops.exists(_.exists(WatermarkOfSource.settings(_).nonEmpty)) == generated)
         assert(loops.exists(_.exists(_.isInstanceOf[FilterExec])) == generated)
         assert(stream.watermark == 7.999)
         assert(stream.metrics().getAs[Long]("lateRows") == 1)

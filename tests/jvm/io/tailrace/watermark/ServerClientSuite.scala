@@ -10,7 +10,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.common.TailraceStateException
 import io.tailrace.driver.SparkWatermark
-import io.tailrace.testkit.Warnings
+import io.tailrace.testkit.{Slow, Warnings}
 
 final class ServerClientSuite extends AnyFunSuite with ServerClients {
   test("the first report has the whole table and the roster, later ones the hosts that have moved") {
@@ -156,7 +156,7 @@ final class ServerClientSuite extends AnyFunSuite with ServerClients {
     }
   }
 
-  test("whenever servers are away, in the end they have all that was read, and nothing is owed") {
+  test("whenever servers are away, in the end they have all that was read, and nothing is owed", Slow) {
     val random = new scala.util.Random(11)
     withServer { server =>
       (1 to 4).foreach { life =>

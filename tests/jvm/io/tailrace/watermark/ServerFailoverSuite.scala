@@ -6,7 +6,7 @@ import java.util.concurrent.CountDownLatch
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.common.{TailraceAnalysisException, TailraceStateException}
-import io.tailrace.testkit.{Warnings, WatermarkServerStub}
+import io.tailrace.testkit.{Slow, Warnings, WatermarkServerStub}
 
 final class ServerFailoverSuite extends AnyFunSuite {
 
@@ -67,7 +67,7 @@ final class ServerFailoverSuite extends AnyFunSuite {
     }
   }
 
-  test("no connection, no answer in time, half an answer and 5xx are tried at the next server") {
+  test("no connection, no answer in time, half an answer and 5xx are tried at the next server", Slow) {
     withTwo { (servers, a, b) =>
       def fails(isWith: => Unit, isWithout: => Unit): Unit = {
         val by = reporter(servers)
@@ -101,7 +101,7 @@ final class ServerFailoverSuite extends AnyFunSuite {
     }
   }
 
-  test("the error names each server with its reason if all fail") {
+  test("the error names each server with its reason if all fail", Slow) {
     withThree { (servers, a, b, c) =>
       val by = reporter(servers)
       report(by, servers)

@@ -25,7 +25,7 @@ private[asof] final class AsOfMerge(window: AsOfWindow) extends AutoCloseable {
   private var probes: RowBuffer = _
   private var order = new Array[Int](0)
   private var position = -1
-  // Those with the newest rows first: an older one often needn't be looked at.
+  // Sections with the newest rows come first: older ones often needn't be read.
   private var sections = new Array[AsOfSection](0)
 
   /** Begins with another chunk.
@@ -41,7 +41,7 @@ private[asof] final class AsOfMerge(window: AsOfWindow) extends AutoCloseable {
     position = -1
     newest.clear()
     val reached = reachable(right).sortBy(-_.section.maxTime)
-    LocalRun.prepare(reached)
+    LiveSection.prepare(reached)
     sections = new Array[AsOfSection](reached.size)
     reached.indices.foreach(i => sections(i) = new AsOfSection(reached(i)))
   }
@@ -63,7 +63,7 @@ private[asof] final class AsOfMerge(window: AsOfWindow) extends AutoCloseable {
     }
   }
 
-  /** Goes on to the next left row. @return false if there is none */
+  /** Advances to the next left row. @return false if there is none */
   def next(): Boolean = position + 1 < order.length && {
     position += 1
     val row = order(position)
@@ -104,11 +104,11 @@ private final class AsOfSection(live: LiveSection) extends AutoCloseable {
   private val cursor = new KeyCursor(live)
   private val section = live.section
   private var hash = 0L
-  // Of the key that is looked for: whether it was, and whether it is here.
+  // The state of the current key: whether it has been looked up, and whether the section has it.
   private var isAsked = false
   private var isHere = false
 
-  /** Goes on to another key. */
+  /** Advances to another key. */
   def begin(ofKey: Long): Unit = {
     if (isHere) cursor.settle()
     hash = ofKey
@@ -135,7 +135,7 @@ private final class AsOfSection(live: LiveSection) extends AutoCloseable {
     }
   }
 
-  /** From a row of the key on that isn't behind the point. It ends at the last such row. */
+  /** Starts at a row of the key that isn't after the point, and ends at the last such row. */
   private def look(rows: RunCursor, base: AnyRef, at: Long, point: Long, newest: NewestRow): Unit = {
     // Then the rest of the page is the key's, and the row may be on a page far from here.
     val isFar = rows.endsWithin(base, at, point)

@@ -1,12 +1,7 @@
 package io.tailrace.asof
 
-import org.apache.spark.sql.catalyst.expressions.AttributeReference
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.types.{StructField, StructType}
-
-import io.tailrace.common.{Arguments, Durations, Mark, Policy}
-import io.tailrace.join.{CloseAfter, JoinErrors, JoinSides, SideWords}
-import io.tailrace.plan.{Columns, OwnColumns}
+import io.tailrace.common.{Arguments, Durations, Policy}
+import io.tailrace.join.{CloseAfter, SideWords}
 
 /** The arguments of [[io.tailrace.api.Tailrace.asOf]] besides the DataFrames and the keys. Names and defaults
   * are those of Python.
@@ -75,59 +70,5 @@ final case class AsOfSettings(
     val closing = closeAfterMs.fold("")(ms => s", close_after=${Durations.text(ms * 1000)}")
     val marks = if (late == LateLefts.Marked) ", on_late=mark" else ""
     s"into=$into, delay=${Durations.text(window.delay)}$age$marks$closing"
-  }
-}
-
-/** Finds the columns that the arguments name, and checks what can be checked before a query runs.
-  *
-  * @param sameName the session's rule for names, case-insensitive by default
-  */
-private[tailrace] final class AsOfResolution(
-    left: LogicalPlan,
-    right: LogicalPlan,
-    sameName: (String, String) => Boolean
-) {
-
-  def resolve(on: Seq[(String, String)], options: AsOfOptions): LogicalPlan = {
-    val settings = options.settings
-    val sides = new JoinSides(options.arguments, left, right, sameName, options.words)
-    sides.checkAreAlike()
-    sides.withWiderKeys(on, rightAlone = false)(resolve(_, on, options, settings))
-  }
-
-  private def resolve(
-      sides: JoinSides,
-      on: Seq[(String, String)],
-      options: AsOfOptions,
-      settings: AsOfSettings
-  ): LogicalPlan = {
-    val (leftKeys, rightKeys) = sides.keys(on)
-    val (leftTime, rightTime) = sides.times(options.leftTime, options.rightTime)
-    sides.checkWatermarks(leftTime, rightTime)
-    val payload = sides.payload(rightKeys)
-    if (payload.isEmpty) throw JoinErrors.labelEmpty(settings.into)
-    val fields = StructType(payload.map(a => StructField(a.name, a.dataType, a.nullable)))
-    val added = AttributeReference(settings.into, fields, nullable = true)()
-    sides
-      .columns("left")
-      .checkAdded(added.name, s"Choose another name than '${added.name}' for `${options.words.into}`.")
-    val marks = if (settings.late == LateLefts.Marked) Seq(Mark.attribute()) else Nil
-    marks.foreach { mark =>
-      sides.columns("left").checkAdded(mark.name, Columns.rename(mark.name))
-      if (sameName(added.name, mark.name))
-        throw options.arguments.invalid(options.words.into, added.name, s"a name other than ${mark.name}")
-    }
-    OwnColumns.renewable(
-      AsOfJoin(
-        sides.left,
-        sides.right,
-        leftKeys,
-        rightKeys,
-        leftTime,
-        rightTime,
-        settings,
-        added +: marks
-      )
-    )
   }
 }

@@ -2,13 +2,46 @@ package io.tailrace.asof
 
 import scala.collection.mutable.ArrayBuffer
 
+import org.apache.spark.SparkContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.metric.SQLMetric
 
 import io.tailrace.common.WatermarkRules.isLate
 import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows}
-import io.tailrace.join.{ExpiringRows, JoinInput, JoinMetrics, StoredJoinContext, StoredJoinTask}
+import io.tailrace.join._
 import io.tailrace.state._
+
+/** The metrics of the as-of join, beside those of any join. */
+object AsOfMetrics {
+  val LateLeftRows = "lateLeftRows"
+  val LateRightRows = "lateRightRows"
+  val ClosedBySilence = "closedBySilence"
+  val RowsAfterSilence = "rowsAfterSilence"
+  val FeaturesFound = "featuresFound"
+  val FeaturesMissing = "featuresMissing"
+
+  private val counts = Seq(
+    LateLeftRows -> "left rows behind the watermark",
+    LateRightRows -> "right rows behind the watermark",
+    ClosedBySilence -> "left rows that came out by close_after, before the watermark",
+    RowsAfterSilence -> "right rows that left rows that came out by close_after may have missed",
+    FeaturesFound -> "left rows that came out with a right row",
+    FeaturesMissing -> "left rows that came out without one"
+  )
+
+  val names: Seq[String] = JoinMetrics.names ++ counts.map(_._1)
+
+  def create(context: SparkContext): Map[String, SQLMetric] = JoinMetrics.create(context, counts, Nil)
+}
+
+/** The times of a micro-batch, in microseconds.
+  *
+  * @param watermark     left rows are emitted by it
+  * @param lateWatermark rows are late by it: the watermark of the micro-batch before
+  * @param closed        left rows up to this time are emitted in any case; none: those whose points have been passed
+  */
+final case class AsOfTimes(watermark: Long, lateWatermark: Long, closed: Option[Long] = None)
 
 /** Nothing is looked up when a row arrives. When the watermark has passed the points of left rows, they are read
   * in the order of time, a chunk at a time. Each chunk is sorted by key and merged with all right rows.
@@ -148,7 +181,7 @@ private[asof] final class AsOfTask(
 }
 
 /** Reads the inputs of an as-of join: encodes keys, tells late rows from others, and left rows that are emitted in
-  * this micro-batch from those that wait. Left rows without a time are emitted at once.
+  * this micro-batch from those that stay buffered. Left rows without a time are emitted at once.
   *
   * @param through    left rows up to this time are emitted in this micro-batch
   * @param late       what becomes of late left rows
@@ -173,7 +206,7 @@ private[asof] final class AsOfInput(
   override def readLeft(rows: Iterator[InternalRow]): Iterator[UnsafeRow] = new Reading(rows, columns.left) {
     private val keys = columns.leftKeyEncoder()
     private val timeOrdinal = columns.leftTimeOrdinal
-    // Right rows that points up to there would need may be gone.
+    // Right rows that points up to there would need may have been evicted.
     private val passed = window.leftExpiry(store.operatorTime)
     private val isDropped = late == LateLefts.Dropped
     private var lateRows = 0L
@@ -208,7 +241,7 @@ private[asof] final class AsOfInput(
       private val timeOrdinal = columns.rightTimeOrdinal
       private val payload = columns.payloadProjection()
 
-      // Left rows up to there have been emitted, by silence if the watermark is behind their points.
+      // Left rows up to there have been emitted; by idleness if the watermark is before their points.
       private val missedThrough = window.point(store.expiredThrough)
       private var missing = 0L
       private var lateRows = 0L

@@ -3,24 +3,24 @@ package io.tailrace.asof
 import io.tailrace.common.WatermarkRules
 import io.tailrace.common.WatermarkRules.saturatingAdd
 
-/** Which right rows a left row may find, and when that is decided. Times and distances are microseconds. A left
-  * row at L looks from its point, L - delay, back: at right rows from L - delay - maxAge to L - delay, both
-  * included. Of these it takes the newest.
+/** Defines the right rows that a left row may find, and the time when that is decided. Times and distances are
+  * microseconds. A left row at L looks back from its point, L - delay: at right rows from L - delay - maxAge to
+  * L - delay, both inclusive. It takes the newest of them.
   *
   * {{{
   *   delay = 1 min, maxAge = 10 min, L = 12:11     point 12:10, right rows from 12:00 to 12:10
-  *   W = 12:09   a right row of 12:10 may still come: nothing is decided
-  *   W = 12:10   none can come any more: the left row comes out
+  *   W = 12:09   a right row of 12:10 may still arrive: nothing is decided
+  *   W = 12:10   none can arrive any longer: the left row is emitted
   * }}}
   *
-  * @param maxAge none: however old
+  * @param maxAge none: any age
   */
 final case class AsOfWindow(delay: Long, maxAge: Option[Long]) {
 
   // Points of earlier left rows would be before the first time.
   private val earliestWithPoint = saturatingAdd(Long.MinValue, delay)
 
-  /** The first time if the point is before it: then [[takes]] refuses each right row. */
+  /** The smallest time if the point would be before it: then [[takes]] refuses each right row. */
   def point(leftTime: Long): Long = saturatingAdd(leftTime, -delay)
 
   /** True if a left row takes a right row that isn't after [[point]]. */
@@ -34,7 +34,7 @@ final case class AsOfWindow(delay: Long, maxAge: Option[Long]) {
   /** Left rows whose points aren't after the watermark: they have all right rows that they may find. */
   def leftExpiry(watermark: Long): Long = WatermarkRules.behind(watermark, -delay)
 
-  /** The points of left rows that are still to come are after this time: each left row is after the watermark. */
+  /** The points of future left rows are after this time: each left row is after the watermark. */
   def pointsThrough(watermark: Long): Long = WatermarkRules.behind(watermark, delay)
 
   /** Right rows up to this time are too old for points after `through`. */
@@ -43,7 +43,7 @@ final case class AsOfWindow(delay: Long, maxAge: Option[Long]) {
     case None => WatermarkRules.NoWatermark
   }
 
-  /** The watermark at which a right row is too old, whatever comes; none: only a newer one makes it needless. */
+  /** The watermark at which a right row is too old for any left row; none: only a newer row supersedes it. */
   def leaves(rightTime: Long): Option[Long] =
     maxAge.map(age => saturatingAdd(saturatingAdd(rightTime, age), delay))
 }

@@ -6,8 +6,8 @@ import io.tailrace.common.{Mark, MemoryErrors}
 import io.tailrace.join.{JoinColumns, LeftRowWriter}
 import io.tailrace.state.{RowLayout, RowMemory}
 
-/** Writes a row of an as-of join: the left columns, the right row as a struct, or null, and `_mark` if late rows come
-  * out with it.
+/** Writes a row of an as-of join: the left columns, the right row as a struct, or null, and `_mark` if late rows are
+  * emitted with it.
   */
 private[asof] final class AsOfWriter(columns: JoinColumns, memory: RowMemory)
     extends LeftRowWriter(columns, memory) {

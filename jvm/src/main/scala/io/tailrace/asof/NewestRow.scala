@@ -4,8 +4,8 @@ import org.apache.spark.unsafe.Platform
 
 import io.tailrace.state.{RowLayout, RunCursor}
 
-/** A copy of the newest of the right rows that were offered, and of several of one time of the last by content:
-  * a shuffle brings them in another order each time.
+/** A copy of the newest of the offered right rows. Rows of the same time are ordered by their content, because a
+  * shuffle brings them in another order each time.
   */
 private[asof] final class NewestRow {
   private var bytes = new Array[Byte](1024)

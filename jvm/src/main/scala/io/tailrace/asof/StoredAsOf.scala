@@ -21,7 +21,7 @@ import io.tailrace.state.{StoreKind, TailraceStateStore}
   * An example, delay = 0, watermark delay 5 minutes:
   *
   * {{{
-  *   batch 1   right (A, 12:00, v1), left (A, 12:10)   watermark 12:05   nothing comes out
+  *   batch 1   right (A, 12:00, v1), left (A, 12:10)   watermark 12:05   nothing is emitted
   *   batch 2   right (A, 12:08, v2), left (B, 12:16)   watermark 12:11   (A, 12:10, v2): 12:10 is passed
   *   later     v2 stays until A has a newer row that the watermark has passed: v1 goes when runs are merged
   * }}}
@@ -35,8 +35,8 @@ final case class StoredAsOf(columns: JoinColumns, settings: AsOfSettings) extend
 
   override def leftSpread: Option[Expression] = columns.spreadOfNullKeys
 
-  /** With a longer `delay` or `max_age`, right rows that are needed would be gone. The name of the column is no
-    * matter of the state.
+  /** With a longer `delay` or `max_age`, right rows that are needed would already be evicted. The name of the
+    * column doesn't affect the state.
     */
   override def pinned(columns: JoinColumns): PinnedSettings = PinnedSettings(
     PinnedSettings.ofColumns(columns) ++ Seq(
@@ -54,29 +54,6 @@ object StoredAsOf {
 
   /** Tells its checkpoints from those of other joins. It never changes. */
   private val How = "as-of"
-}
-
-/** The metrics of the as-of join, beside those of any join. */
-object AsOfMetrics {
-  val LateLeftRows = "lateLeftRows"
-  val LateRightRows = "lateRightRows"
-  val ClosedBySilence = "closedBySilence"
-  val RowsAfterSilence = "rowsAfterSilence"
-  val FeaturesFound = "featuresFound"
-  val FeaturesMissing = "featuresMissing"
-
-  private val counts = Seq(
-    LateLeftRows -> "left rows behind the watermark",
-    LateRightRows -> "right rows behind the watermark",
-    ClosedBySilence -> "left rows that came out by close_after, before the watermark",
-    RowsAfterSilence -> "right rows that left rows that came out by close_after may have missed",
-    FeaturesFound -> "left rows that came out with a right row",
-    FeaturesMissing -> "left rows that came out without one"
-  )
-
-  val names: Seq[String] = JoinMetrics.names ++ counts.map(_._1)
-
-  def create(context: SparkContext): Map[String, SQLMetric] = JoinMetrics.create(context, counts, Nil)
 }
 
 private final class AsOfDriver(settings: AsOfSettings, exec: PlannedJoin) extends StoredJoinDriver {
@@ -112,7 +89,7 @@ private final class AsOfDriver(settings: AsOfSettings, exec: PlannedJoin) extend
     exec.eventTimeWatermarkForEviction.exists(watermarkMs > _) || closing.exists(_.needsBatch())
 
   /** A left row is emitted when the watermark passes its point, or with the batch that has it. Neither is after
-    * the watermark passes the row. Late ones, which may be emitted too, are behind it.
+    * the watermark passes the row. Late rows, which may be emitted too, are before it.
     */
   override def outputWatermark(inputWatermarkMs: Long): Option[Long] = Some(inputWatermarkMs)
 
@@ -125,14 +102,6 @@ private final class AsOfDriver(settings: AsOfSettings, exec: PlannedJoin) extend
     new AsOfTasks(times, window, waiting, settings.late)
   }
 }
-
-/** The times of a micro-batch, in microseconds.
-  *
-  * @param watermark     left rows are emitted by it
-  * @param lateWatermark rows are late by it: the watermark of the micro-batch before
-  * @param closed        left rows up to this time are emitted in any case; none: those whose points have been passed
-  */
-final case class AsOfTimes(watermark: Long, lateWatermark: Long, closed: Option[Long] = None)
 
 private[tailrace] final class AsOfTasks(
     times: AsOfTimes,

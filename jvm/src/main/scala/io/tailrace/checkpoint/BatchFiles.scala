@@ -39,7 +39,7 @@ final class BatchFiles(val directory: Path, val files: DurableFiles, suffixes: S
   /** Deletes the entries before a number, and the temporary files that writers who died have left of them. */
   def deleteBefore(number: Long): Unit = {
     val names = files.names(directory)
-    val temporary = names.filter(DurableFiles.temporaryOf(_).exists(_ < number))
+    val temporary = names.filter(TailraceFileManager.temporaryOf(_).exists(_ < number))
     files.deleteAll(temporary.map(new Path(directory, _)))
     delete(names.flatMap(entry(_)).filter(_.number < number))
   }

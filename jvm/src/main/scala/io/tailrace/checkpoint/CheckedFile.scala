@@ -202,7 +202,7 @@ final class CheckedText(magic: String, kind: String, oldest: Int, newest: Int, p
     s"$text${Checksum.hex(text)}\n".getBytes(UTF_8)
   }
 
-  /** Reads the three lines from a file that continues behind them. Fewer if the file ends. */
+  /** Reads the first three lines of a file. Fewer if the file ends. */
   def read(in: InputStream): Array[Byte] = {
     val text = new ByteArrayOutputStream
     var lines = 0

@@ -69,7 +69,7 @@ final class DurableFiles(open: => CheckpointFileManager) {
 
   /** Reads a file that must exist.
     *
-    * @param neededBy what can't go on without the file, for errors: "batch 7"
+    * @param neededBy the part of the query that needs the file, for errors: "batch 7"
     * @throws io.tailrace.common.TailraceStateException if the file can't be read
     */
   def read(path: Path, neededBy: => String): Array[Byte] =
@@ -104,17 +104,11 @@ final class DurableFiles(open: => CheckpointFileManager) {
     case _ => None
   }
 
-  /** Deletes files, where the file system can by a request for many and without a look at what is there. */
-  def deleteAll(paths: Seq[Path]): Unit = manager match {
-    case bulk: BulkDeletes => bulk.deleteAll(paths)
-    case _ => paths.foreach(delete)
-  }
+  /** Deletes files; if the file system can, by one request for many, without checking that they exist. */
+  def deleteAll(paths: Seq[Path]): Unit = BulkDeletes.deleteAll(manager, paths)
 
   /** The number of files that [[deleteAll]] deletes by one request. */
-  def deletePage: Int = manager match {
-    case bulk: BulkDeletes => bulk.deletePage
-    case _ => 1
-  }
+  def deletePage: Int = BulkDeletes.page(manager)
 
   private def naming[T](path: Path)(body: => T): T =
     try body
@@ -124,23 +118,7 @@ final class DurableFiles(open: => CheckpointFileManager) {
     }
 }
 
-/** A file manager that deletes several files by one request. */
-trait BulkDeletes {
-
-  /** How many at most. */
-  def deletePage: Int
-
-  /** @param paths of files, which need not exist */
-  def deleteAll(paths: Seq[Path]): Unit
-}
-
 object DurableFiles {
-
-  // Spark's file managers write such files, and rename them. A writer that died leaves one behind.
-  private val Temporary = """\.(\d+)[-_.].+\.tmp""".r
-
-  /** The number that a file's name begins with, if it is the name of a temporary file; else none. */
-  def temporaryOf(name: String): Option[Long] = Temporary.unapplySeq(name).flatMap(_.head.toLongOption)
 
   /** @param directory the files are in it or below it */
   def in(directory: Path, hadoopConf: Configuration): DurableFiles =

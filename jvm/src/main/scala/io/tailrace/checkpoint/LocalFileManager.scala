@@ -120,7 +120,6 @@ final class TailraceFileManager(path: Path, conf: Configuration)
     unset.unset(TailraceFileManager.Key)
     TailraceFileManager.forPath(path, unset)
   }
-  private val durable = new DurableFiles(files)
 
   override def createAtomic(path: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream =
     files.createAtomic(path, overwriteIfPossible)
@@ -131,13 +130,14 @@ final class TailraceFileManager(path: Path, conf: Configuration)
     */
   override def list(path: Path, filter: PathFilter): Array[FileStatus] = {
     val found = files.list(path, filter)
-    if (found.forall(file => DurableFiles.temporaryOf(file.getPath.getName).isDefined)) Array.empty else found
+    if (found.forall(file => TailraceFileManager.temporaryOf(file.getPath.getName).isDefined)) Array.empty
+    else found
   }
   override def mkdirs(path: Path): Unit = files.mkdirs(path)
   override def exists(path: Path): Boolean = files.exists(path)
   override def delete(path: Path): Unit = files.delete(path)
-  override def deletePage: Int = durable.deletePage
-  override def deleteAll(paths: Seq[Path]): Unit = durable.deleteAll(paths)
+  override def deletePage: Int = BulkDeletes.page(files)
+  override def deleteAll(paths: Seq[Path]): Unit = BulkDeletes.deleteAll(files, paths)
   override def isLocal: Boolean = files.isLocal
   override def createCheckpointDirectory(): Path = files.createCheckpointDirectory()
   override def close(): Unit = files.close()
@@ -145,6 +145,12 @@ final class TailraceFileManager(path: Path, conf: Configuration)
 
 object TailraceFileManager {
   val Key: String = SparkCheckpoints.FileManagerKey
+
+  // Spark's file managers write such files, and rename them. A writer that died leaves one behind.
+  private val Temporary = """\.(\d+)[-_.].+\.tmp""".r
+
+  /** The number that a file's name begins with, if it is the name of a temporary file; else none. */
+  def temporaryOf(name: String): Option[Long] = Temporary.unapplySeq(name).flatMap(_.head.toLongOption)
 
   /** A checkpoint's manager: the user's if a setting names one; ours on a local disk, and in an object store
     * that can abort a stream; else Spark's.

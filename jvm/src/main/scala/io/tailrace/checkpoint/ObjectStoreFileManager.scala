@@ -48,7 +48,7 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration)
       val header = s"$HeaderOption$WriterHeader" -> writer
       val out = begin(path, overwrite = false, NoProbes -> "true", Conditional -> "true", header)
       new Creating(out, Option.when(RecentEntries.isEntry(path))(new CopiedOutput(out)), path, writer)
-      // The client itself asks whether the file is there. Two writers at the same moment can both get the name.
+      // The client itself checks that the file doesn't exist. Two writers at the same moment can both get the name.
     } else replacing(begin(path, overwrite = false))
 
   private def replacing(out: FSDataOutputStream) = new Replacing(out, out)
@@ -87,8 +87,8 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration)
         true
       } catch { case _: FileNotFoundException => false }
 
-  /** True if the store really refuses the second of two writers. Some take the condition and ignore it. It is tried once
-    * for a bucket, with a file beside the entry whose name is that of a temporary one.
+  /** True if the store really refuses the second of two writers. Some accept the condition and ignore it.
+    * It is tested once per bucket, with a file next to the entry whose name is that of a temporary one.
     */
   private def refusesSecond(entry: Path): Boolean = refusing.computeIfAbsent(
     files.getUri,
@@ -143,7 +143,7 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration)
     files.makeQualified(root)
   }
 
-  /** @param into where bytes go on their way to `out` */
+  /** @param into receives the bytes, which then go to `out` */
   private class Replacing(out: FSDataOutputStream, into: OutputStream)
       extends CancellableFSDataOutputStream(into) {
     private var ended = false
@@ -167,7 +167,7 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration)
     override def cancel(): Unit = if (!ended) {
       ended = true
       out.abort()
-      // It has nothing left to write.
+      // Nothing is left to write.
       try out.close()
       catch { case NonFatal(_) => () }
     }
@@ -320,7 +320,7 @@ private[checkpoint] final class RecentEntries {
   /** An entry's bytes, if it was written here and is still kept. */
   def find(entry: Path): Option[Array[Byte]] = synchronized(contents.get(entry))
 
-  /** Whether only the store knows if an entry is there. The one behind the newest of its log isn't. */
+  /** True if only the store knows whether an entry exists. The one after the newest of its log doesn't exist. */
   def mayExist(entry: Path): Boolean = synchronized {
     val next = newest.get(entry.getParent).map(_ + 1)
     next.isEmpty || number(entry) != next
@@ -331,10 +331,10 @@ private[checkpoint] final class RecentEntries {
 
 private[checkpoint] object RecentEntries {
 
-  /** Of all entries together. An entry of a file source has some 200 bytes a file. */
+  /** The bytes of all entries together. An entry of a file source has some 200 bytes per file. */
   val MostBytes: Long = 4L << 20
 
-  // Of an entry's name and place in memory.
+  // The bytes of an entry's name and of its place in memory.
   private val Overhead = 1024L
 
   private val Logs = Set("offsets", "commits", "_spark_metadata")
@@ -352,5 +352,29 @@ private[checkpoint] object RecentEntries {
   private def number(path: Path): Option[Long] = path.getName match {
     case Entry(digits) => digits.toLongOption
     case _ => None
+  }
+}
+
+/** A file manager that deletes several files by one request. */
+trait BulkDeletes {
+
+  /** The most files of one request. */
+  def deletePage: Int
+
+  /** @param paths of files, which need not exist */
+  def deleteAll(paths: Seq[Path]): Unit
+}
+
+/** Deletes files by any manager: by a request for many where it can, else one after the other. */
+private[checkpoint] object BulkDeletes {
+  def deleteAll(manager: CheckpointFileManager, paths: Seq[Path]): Unit = manager match {
+    case bulk: BulkDeletes => bulk.deleteAll(paths)
+    case _ => paths.foreach(manager.delete)
+  }
+
+  /** The number of files that one request deletes. */
+  def page(manager: CheckpointFileManager): Int = manager match {
+    case bulk: BulkDeletes => bulk.deletePage
+    case _ => 1
   }
 }

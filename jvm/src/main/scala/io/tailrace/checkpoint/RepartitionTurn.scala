@@ -12,19 +12,19 @@ import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
 /** A turn of a query with state of Spark's own operators to another number of partitions. Spark finds such state
-  * under names that can't be chosen, so one write can't turn it over. The file says what is to be done, and from then
-  * on it will be: the command does it, or the next start of the query, or the next command.
+  * under names that can't be chosen, so one write can't switch it over. The file describes the work, which is then
+  * certain to be done: by the command, by the next start of the query, or by the next command.
   *
   * {{{
   *   tailrace-rescale/staged-<id>/state/1/0/7.zip     the new state: a checkpoint of its own
   *   tailrace-rescale/turn                            the turn
-  *   offsets/7                                        an empty batch: a query that runs elsewhere, unseen, can't go on
+  *   offsets/7                                        an empty batch: a query that runs elsewhere can't continue
   *   state/1/0/7.zip                                  each file is moved to its place
   *   commits/6  offsets/6                             ids of the new state's stores, the number
   * }}}
   *
   * @param batch      that has made the state; it is the newest one that has completed
-  * @param next       the entry of the empty batch behind it
+  * @param next       the entry of the empty batch after it
   * @param former     the entry of that batch now, if a command has begun it already, and no query has run it
   * @param partitions from now on
   * @param staged     name of the directory that has the new state
@@ -74,7 +74,7 @@ private[tailrace] object RepartitionTurn extends Logging {
   def write(root: Path, conf: Configuration, turn: RepartitionTurn): Unit =
     DurableFiles.in(root, conf).write(file(root))(_.write(checked.encode(Serialization.write(turn))))
 
-  /** Takes a turn back that nobody has begun to do. */
+  /** Withdraws a turn that nobody has begun to execute. */
   def withdraw(root: Path, conf: Configuration): Unit = DurableFiles.in(root, conf).delete(file(root))
 
   /** Deletes new state that no turn names. A command that still writes it doesn't find it, and gives up. */
@@ -86,7 +86,7 @@ private[tailrace] object RepartitionTurn extends Logging {
     }
   }
 
-  /** Does what a turn says, if there is one. It may be done again, and by several at once.
+  /** Executes a turn, if there is one. This may be repeated, and by several at once.
     *
     * @throws io.tailrace.common.TailraceStateException if the file is damaged, or the file system fails
     */
@@ -99,7 +99,7 @@ private[tailrace] object RepartitionTurn extends Logging {
           "query ran meanwhile, or another rescaling has begun. The query goes on with the number that it has"
       )
     val files = DurableFiles.in(root, conf)
-    // Without the turn nobody would look for it.
+    // Without the turn nobody would look for the new state.
     files.delete(new Path(directory(root), turn.staged))
     files.delete(file(root))
   }
@@ -130,13 +130,13 @@ private[tailrace] object RepartitionTurn extends Logging {
     private val next = turn.batch + 1
     private def isOurs(entry: String): Boolean = entry == turn.next
 
-    /** A query of another driver may have gone on before the turn was noticed. */
+    /** A query of another driver may have continued before the turn was noticed. */
     def isPossible: Boolean =
       spark.begunBatches.lastOption.exists(last => last == turn.batch || last == next) &&
         spark.entryText(next).forall(entry => isOurs(entry) || turn.former.contains(entry)) &&
         turn.files.forall(f => waiting(f.path) || isThere(spark.state, f))
 
-    /** Begins the next batch, so that no query elsewhere does. Whoever begins it first has it. */
+    /** Begins the next batch, so that no query elsewhere does. The first to begin it owns it. */
     def isAlone(): Boolean = spark.entryText(next) match {
       case None =>
         try spark.begin(next, turn.next)

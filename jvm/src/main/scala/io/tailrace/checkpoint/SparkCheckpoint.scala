@@ -78,7 +78,7 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
     }
   }
 
-  /** What Spark noted when a batch began; none: it isn't there any more. */
+  /** The entry that Spark wrote when a batch began; none: it no longer exists. */
   def begun(batch: Long): Option[BegunBatch] = {
     val path = new Path(offsets, batch.toString)
     files.find(path).map { bytes =>
@@ -147,7 +147,7 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
     case (name @ (Partitions | StatefulPartitions), _) => name -> JString(number.toString)
   }
 
-  /** Says the ids of stores after a batch, in checkpoint format 2: of each partition of an operator. */
+  /** Writes the ids of stores after a batch, in checkpoint format 2: of each partition of an operator. */
   def setCheckpointIds(batch: Long, ids: Map[Long, Seq[Seq[String]]]): Unit =
     edit(new Path(commits, batch.toString), batch) { entry =>
       val all = ids.map { case (operator, of) =>
@@ -158,19 +158,19 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
       }
     }
 
-  /** Says the query's watermark in a batch. Rows of the next one are late by it. */
+  /** Writes the query's watermark of a batch. It decides which rows of the next batch are late. */
   def setWatermarkOf(batch: Long, watermarkMs: Long): Unit =
     edit(new Path(offsets, batch.toString), batch)(_.transformField { case ("batchWatermarkMs", _) =>
       "batchWatermarkMs" -> JInt(watermarkMs)
     })
 
-  /** Says the query's watermark behind a batch. */
+  /** Writes the query's watermark after a batch. */
   def setWatermark(batch: Long, watermarkMs: Long): Unit =
     edit(new Path(commits, batch.toString), batch)(_.transformField { case ("nextBatchWatermarkMs", _) =>
       "nextBatchWatermarkMs" -> JInt(watermarkMs)
     })
 
-  /** Says to Spark's readers how many partitions an operator's state has.
+  /** Writes for Spark's readers the number of partitions of an operator's state.
     *
     * @param batch the newest one that has completed
     */
@@ -208,7 +208,7 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
   private def readable[T](path: Path)(read: => T): T =
     try read
     catch {
-      // Of Jackson's, which are of this type, too: the text is cut off, or isn't JSON.
+      // Jackson's exceptions are of this type, too: the text is truncated, or isn't JSON.
       case e: JsonProcessingException => throw Errors.stateFileCorrupt(path.toString, "it isn't JSON", e)
       case e: IOException => throw e
       case NonFatal(e) => throw Errors.stateFileCorrupt(path.toString, "Spark can't read it", e)
@@ -229,11 +229,11 @@ final case class BegunBatch(
 
 object SparkCheckpoint {
 
-  /** Runs what opens a checkpoint that a user has named. */
+  /** Runs code that opens a checkpoint that a user has named. */
   def readable[T](checkpoint: String)(read: => T): T = naming(read)(Errors.stateUnreadable(checkpoint, _))
 
-  /** Runs what works with files that a user has named. An error of Tailrace's is the one that is thrown, though a job
-    * of Spark's has wrapped it.
+  /** Runs code that reads or writes files that a user has named. Throws Tailrace's own error even if a Spark job
+    * has wrapped it.
     *
     * @param failure the error where a file system fails
     */
@@ -241,7 +241,7 @@ object SparkCheckpoint {
     try body
     catch {
       case e: Throwable =>
-        // Spark wraps what its file manager can't do, too.
+        // Spark wraps the errors of its file manager, too.
         val causes = Iterator.iterate(e)(_.getCause).takeWhile(_ != null).toSeq
         throw causes
           .collectFirst { case own @ (_: TailraceStateException | _: TailraceAnalysisException) => own }
@@ -250,7 +250,7 @@ object SparkCheckpoint {
 
   private def isOfFileSystem(e: Throwable): Boolean = e match {
     case _: IOException => true
-    // Of a file system that only opens files, such as that of http.
+    // Thrown by a file system that only opens files, such as that of http.
     case _: UnsupportedOperationException => true
     // If the jar of a file system is missing.
     case _: ClassNotFoundException | _: NoClassDefFoundError => true

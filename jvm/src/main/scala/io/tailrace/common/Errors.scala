@@ -39,7 +39,7 @@ sealed abstract class TailraceRunException(
 final class TailraceStateException(condition: String, parameters: Map[String, String], cause: Throwable)
     extends TailraceRunException(condition, parameters, cause)
 
-/** Spark has no more memory for the rows of a task. Code that can continue with less memory catches it. */
+/** Spark has no memory left for the rows of a task. Code that can continue with less memory catches this. */
 final class RowMemoryExhausted(condition: String, parameters: Map[String, String])
     extends TailraceRunException(condition, parameters, null)
 
@@ -223,7 +223,7 @@ object Errors {
       "found" -> found
     )
 
-  /** @param neededBy what needs the file: "batch 7" */
+  /** @param neededBy the part of the query that needs the file: "batch 7" */
   def stateFileMissing(file: String, neededBy: String, cause: Throwable = null): TailraceStateException =
     stateError("TAILRACE_STATE_FILE_MISSING", cause, "file" -> file, "neededBy" -> neededBy)
 
@@ -237,13 +237,13 @@ object Errors {
       "reason" -> reason
     )
 
-  /** A file that no other one is a copy's origin of: of the checkpoint, or of a folder of windows. */
+  /** A file of which there is no other copy: of the checkpoint, or of a folder of windows. */
   def stateFileCorrupt(file: String, reason: String, cause: Throwable = null): TailraceStateException =
     stateError("TAILRACE_STATE_FILE_CORRUPT", cause, "file" -> file, "reason" -> reason)
 
   /** A local file that the checkpoint doesn't have, but a task can make again.
     *
-    * @param content what it has: "rows that ..."
+    * @param content of the file: "rows that ..."
     */
   def stateLocalFile(
       file: String,
@@ -271,7 +271,7 @@ object Errors {
 
   /** The file system failed; the file may be fine.
     *
-    * @param action what failed: "read", "written"
+    * @param action the operation that failed: "read", "written"
     */
   def stateFileUnavailable(file: String, action: String, cause: Throwable): TailraceStateException =
     stateError(

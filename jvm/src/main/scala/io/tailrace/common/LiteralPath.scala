@@ -4,15 +4,15 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.DataFrameReader
 import org.apache.spark.sql.tailrace.SparkPlans
 
-/** A path that a user has given means itself, whatever characters it has. Spark's readers of files take a path for a
-  * pattern, and Hadoop takes what stands in front of a colon for the scheme of a URI:
+/** A path from a user is literal, whatever characters it has. Spark's readers of files treat a path as a pattern, and
+  * Hadoop treats the characters before a colon as the scheme of a URI:
   *
   * {{{
   *   spark.read.parquet("/data/export*1")     reads /data/export1, too
   *   new Path(parent, "12:00")                fails: 12 is no scheme
   * }}}
   *
-  * Whoever gives a user's path to one of the two asks here. `_bridge/literal_path.py` is the same for Python's calls.
+  * Code that passes a user's path to one of the two calls this. `_bridge/literal_path.py` does the same for Python.
   */
 object LiteralPath {
   private val Special = """[\\\[\]{}*?]""".r
@@ -27,12 +27,12 @@ object LiteralPath {
   /** A file or a directory in another one. */
   def in(directory: Path, name: String): Path = new Path(directory, s"./$name")
 
-  /** Has a reader of files take a path as it is. It also finds the log of a sink of Spark's there, which names the files
-    * that count: a pattern has none.
+  /** Makes a reader of files take a path literally. The reader also uses the log of a Spark sink in the directory,
+    * which names the files that count; with a pattern it would not.
     */
   def reader(of: DataFrameReader): DataFrameReader = of.option(SparkPlans.TakesPatterns, "false")
 
-  /** Refuses a directory that no stream reads: Spark takes it for a pattern in any case, and each file of it, too. */
+  /** Refuses a directory that no stream can read: Spark always treats it, and each file in it, as a pattern. */
   def checkStreamed(directory: Path): Unit =
     if (Special.findFirstIn(directory.toUri.getPath).nonEmpty)
       throw Errors.pathInvalid(
@@ -40,6 +40,6 @@ object LiteralPath {
         "it has one of \\ [ ] { } * ?, by which Spark's streams take it for a pattern"
       )
 
-  /** A name that no reader takes for a pattern. */
+  /** A name that no reader treats as a pattern. */
   def plain(name: String): String = Special.replaceAllIn(name, found => f"%%${found.matched.head.toInt}%02X")
 }

@@ -19,10 +19,10 @@ sealed abstract class Mark(val reason: String) {
 
 object Mark {
 
-  /** A left row of `join` at or behind the watermark. */
+  /** A left row of `join` at or before the watermark. */
   case object LateLeft extends Mark("late_left")
 
-  /** A right row of `join` at or behind the watermark. */
+  /** A right row of `join` at or before the watermark. */
   case object LateRight extends Mark("late_right")
 
   /** The new group of a left row of `join` that has been emitted before. */
@@ -57,7 +57,7 @@ object Mark {
 
 /** Makes the column of one row. [[Mark]]'s companion must not have this: each mark's constructor would
   * initialize the companion, and the companion each mark. Two tasks that begin with different marks would
-  * wait for each other for ever.
+  * wait for each other indefinitely.
   */
 private object MarkRow {
   def apply(reason: Option[String]): UnsafeRow = {

@@ -2,8 +2,8 @@ package io.tailrace.common
 
 import java.util.Locale
 
-/** Names of columns that operators add for themselves, and take away again. No column of a user's may have one: the two
-  * would be one column, and go together.
+/** Names of columns that operators add for internal use, and remove again. No column of a user may have such a name:
+  * it would be removed, too.
   */
 private[tailrace] object OwnNames {
   private val Prefix = "__tailrace_"

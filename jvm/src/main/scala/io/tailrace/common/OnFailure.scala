@@ -2,7 +2,7 @@ package io.tailrace.common
 
 import scala.util.control.NonFatal
 
-/** Undoes what has failed. The first error is the one that is thrown, and one of the undoing is told with it. */
+/** Undoes a failed operation. The original error is thrown; an error of the undoing is attached to it. */
 private[tailrace] object OnFailure {
   def apply[T](undo: => Unit)(body: => T): T =
     try body

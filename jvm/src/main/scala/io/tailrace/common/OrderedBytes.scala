@@ -95,7 +95,7 @@ final class OrderedBytes(initialCapacity: Int = 64) {
   }
 }
 
-/** Reads what [[OrderedBytes]] has written, value by value. */
+/** Reads the encoding of [[OrderedBytes]], value by value. */
 final class OrderedBytesReader {
   private var buffer = new Array[Byte](0)
   private var position = 0

@@ -90,22 +90,22 @@ object TailraceConf {
   val WatermarkBeginAnew: ChoiceEntry[Boolean] =
     new ChoiceEntry("spark.tailrace.watermark.beginAnew", false, Seq("true" -> true, "false" -> false))
 
-  /** What operators do, in the user's words, by their names at the watermark server. Without one, it is what
-    * `OperatorWords` makes of the plan. A query reads it when it starts.
+  /** Descriptions of operators in the user's words, by their names at the watermark server. The default is the
+    * text that `OperatorWords` derives from the plan. A query reads it when it starts.
     */
   val WatermarkLabels: LabelsEntry = new LabelsEntry("spark.tailrace.watermark.labels")
 
   /** A directory for the progress of all queries of the application, which `tailrace-progress` reads. An
-    * application reads it once, when `io.tailrace.monitor.MetricsListener` hears of the first query.
+    * application reads it once, when `io.tailrace.monitor.MetricsListener` receives the first query.
     */
   val MonitorHistory: LocationEntry = new LocationEntry("spark.tailrace.monitor.history")
 
-  /** A join that has had input for so long, and has given nothing, is warned of if it is known why. */
+  /** A warning is logged if a join has had input for this time without output, and the reason is known. */
   val NoOutputAfter: DurationEntry =
     new DurationEntry("spark.tailrace.monitor.noOutputAfter", default = 10L * 60 * 1000)
 
-  /** Whether clients of a Spark Connect server may test on it, by `tailrace.testing`: such tests move the clock that all
-    * queries of the server have, and let files of checkpoints fail. The server's, at its start.
+  /** True if clients of a Spark Connect server may use `tailrace.testing` on it: such tests move the clock of all
+    * queries of the server, and make files of checkpoints fail. It is set when the server starts.
     */
   val ConnectTesting: ChoiceEntry[Boolean] =
     new ChoiceEntry("spark.tailrace.connect.testing", false, Seq("true" -> true, "false" -> false))
@@ -131,7 +131,7 @@ object TailraceConf {
     ConnectTesting
   )
 
-  /** Refuses a key that no setting has: a misspelt setting would be ignored without a word.
+  /** Refuses a key that no setting has: a misspelt setting would be ignored silently.
     *
     * @param keys of a session, also those that aren't Tailrace's
     * @throws TailraceAnalysisException TAILRACE_CONF_UNKNOWN

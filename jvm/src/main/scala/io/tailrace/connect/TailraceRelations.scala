@@ -34,8 +34,8 @@ import io.tailrace.testing.TestStreams
 
 import com.fasterxml.jackson.databind.ObjectMapper
 
-/** Tailrace's calls over Spark Connect. A call is a relation in the client's plan; the server plans it as the same
-  * call of a classic session is planned:
+/** Tailrace's calls over Spark Connect. A call is a relation in the client's plan; the server plans it like the
+  * same call of a classic session:
   *
   * {{{
   *   tailrace.join(left, right, ...)          client: Relation(extension = Call("join", left, right, ...))
@@ -95,12 +95,12 @@ private[connect] object TailraceRelations {
   private val Invocation = "invoke"
   private val HeldObject = "held"
 
-  /** What a client knows an object of the server by. */
+  /** The name by which a client knows an object of the server. */
   private val Name = "tailrace.object"
 
   private val json = new ObjectMapper
 
-  /** @param objects by name: for what has no JSON */
+  /** @param objects by name: values without a JSON form */
   private def answer(of: AnyRef, owner: Option[String], objects: => ConnectObjects): LogicalPlan = of match {
     case frame: Dataset[_] => SparkPlans.analyzed(frame)
     case value =>
@@ -150,7 +150,7 @@ private[connect] object ConnectCall {
     ConnectCall(method, arguments.result())
   }
 
-  /** @param depth in how many lists it is */
+  /** @param depth the number of lists around it */
   private def value(bytes: ByteString, planner: SparkConnectPlanner, depth: Int): AnyRef = {
     if (depth > MostNested) throw ConnectErrors.callUnknown(s"more than $MostNested lists in each other")
     var found: AnyRef = null
@@ -182,7 +182,7 @@ private[connect] object ConnectCall {
     items.result()
   }
 
-  /** A plan is as deep as the server takes one: each step of a DataFrame is a level or two. */
+  /** The server limits the depth of a plan: each step of a DataFrame is one or two levels. */
   private def input(bytes: ByteString): CodedInputStream = {
     val in = bytes.newCodedInput()
     in.setRecursionLimit(Option(SparkEnv.get).fold(MostLevels)(_.conf.getInt(LevelsKey, MostLevels)))
@@ -209,13 +209,13 @@ private[connect] object ConnectCall {
 }
 
 /** Objects of the server that a client calls, by their names: the streams and queries of its tests. Each belongs to
-  * the one that has given it. All are dropped with the first one's `close`, and with their session.
+  * the one that returned it. All are dropped with the first one's `close`, and with their session.
   *
   * {{{
   *   testStreams        -> 1
   *   invoke 1 query     -> 2, of 1
   *   invoke 2 rowsAfter -> 3, of 2
-  *   invoke 1 close     1, 2, 3 are gone
+  *   invoke 1 close     1, 2 and 3 are dropped
   * }}}
   */
 private[connect] final class ConnectObjects {
@@ -272,7 +272,7 @@ private[connect] object ConnectObjects {
     }
   )
 
-  /** A client names the method. One that `Object` has would lead it by reflection to all classes of the server. */
+  /** A client names the method. A method of `Object` would open all classes of the server to it by reflection. */
   private def isOfTests(declaring: Class[_]): Boolean =
     declaring.getPackageName == classOf[TestStreams].getPackageName
 
@@ -290,14 +290,14 @@ private[connect] object ConnectObjects {
 /** The errors of calls over Spark Connect. */
 object ConnectErrors {
 
-  /** @param call what a client asks for, which this server doesn't have */
+  /** @param call the client's call, which this server doesn't have */
   def callUnknown(call: String): TailraceAnalysisException =
     refuse("TAILRACE_CONNECT_CALL_UNKNOWN", "call" -> call)
 
   def testingOff(): TailraceAnalysisException = refuse("TAILRACE_CONNECT_TESTING_OFF")
 }
 
-/** What a client may call: the methods of [[PythonApi]]. */
+/** The methods that a client may call: those of [[PythonApi]]. */
 private[connect] object ConnectMethods {
   private val methods: Map[String, Method] = PythonApi.getClass.getMethods.toSeq
     // Scala's own have a $ in their names.
@@ -305,10 +305,10 @@ private[connect] object ConnectMethods {
     .map(method => method.getName -> method)
     .toMap
 
-  /** True if it gives a DataFrame. */
+  /** True if it returns a DataFrame. */
   def plans(method: String): Boolean = classOf[Dataset[_]].isAssignableFrom(found(method).getReturnType)
 
-  /** A method that isn't there is of a later client. */
+  /** An unknown method is that of a later client. */
   private def found(method: String): Method =
     methods.getOrElse(method, throw ConnectErrors.callUnknown(method))
 
@@ -317,7 +317,7 @@ private[connect] object ConnectMethods {
 
   def value(method: String, arguments: Seq[AnyRef]): AnyRef = invoke(PythonApi, found(method), arguments)
 
-  /** Calls a method of an object. Whole numbers are as long as it takes them. */
+  /** Calls a method of an object. Whole numbers are converted to the types of its parameters. */
   def invoke(of: AnyRef, method: Method, arguments: Seq[AnyRef]): AnyRef = {
     if (arguments.size != method.getParameterCount)
       throw ConnectErrors.callUnknown(s"${method.getName} with ${arguments.size} arguments")
@@ -333,7 +333,7 @@ private[connect] object ConnectMethods {
     catch { case e: InvocationTargetException => throw e.getCause }
   }
 
-  /** An argument as a method takes it; none if it can't. A client of another version sends such ones. */
+  /** An argument as a method accepts it; none if it doesn't. A client of another version may send such arguments. */
   private def fitted(argument: AnyRef, kind: Class[_]): Option[AnyRef] = argument match {
     case null => Option.when(!kind.isPrimitive)(null)
     case number: java.lang.Long if kind == classOf[Int] =>
@@ -342,8 +342,8 @@ private[connect] object ConnectMethods {
   }
 }
 
-/** A call that gives a DataFrame, as long as those that it takes aren't resolved. Tables of a Declarative Pipeline are
-  * known to the pipeline alone, which puts them into the plan before it is analyzed.
+/** A call that returns a DataFrame, until the DataFrames among its arguments are resolved. Tables of a Declarative
+  * Pipeline are known to the pipeline alone, which puts them into the plan before it is analyzed.
   *
   * {{{
   *   Call("join", left, right, ...)   ->   PendingCall("join", [Frame(0), Frame(1), ...], left, right)
@@ -378,8 +378,8 @@ private[tailrace] object PendingCall {
     case other => other
   }
 
-  /** Plans the calls whose DataFrames are resolved. One that the plan has twice is one, as a DataFrame of a classic
-    * session is that is used twice: its name is taken once.
+  /** Plans the calls whose DataFrames are resolved. A call that occurs twice in the plan is one call, like a DataFrame
+    * that a classic session uses twice: its name is taken once.
     */
   final case class Resolve(session: SparkSession) extends Rule[LogicalPlan] {
     override def apply(plan: LogicalPlan): LogicalPlan = {

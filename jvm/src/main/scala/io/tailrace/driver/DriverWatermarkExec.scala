@@ -23,7 +23,7 @@ trait DriverWatermark {
     */
   def after(batch: StreamingBatch, session: SparkSession): Option[Long]
 
-  /** The hosts that it waits for, after a micro-batch; none if it isn't made of hosts. */
+  /** The hosts that hold it back, after a micro-batch; none if it isn't made of hosts. */
   def waits(session: SparkSession): Option[SourceFacts] = None
 }
 
@@ -83,7 +83,7 @@ object DriverWatermarkExec {
     )
 }
 
-/** The watermark, as the event time that the watermark may go as far as. */
+/** The watermark, as the event time up to which the watermark may advance. */
 private final class DriverWatermarkStats(session: SparkSession, watermark: DriverWatermark)
     extends DriverEventTimes {
   private lazy val batch: StreamingBatch = StreamingBatch.current(session)
@@ -132,4 +132,25 @@ object InputWatermarks {
         val stats = node.eventTimeStats.value
         Option.when(stats.count > 0)(stats.max - node.delayMs)
       }((one, other) => (one ++ other).maxOption)
+}
+
+/** The watermark of this thread's query after a batch, and the inputs that hold it back. */
+private[tailrace] object QueryWatermark {
+
+  /** @param nowMs the watermark in the batch of the operator in question; 0: none yet */
+  def facts(session: SparkSession, nowMs: Long): WatermarkFacts = {
+    val run = StreamingRun.current(session)
+    val times = StreamWatermarks.current(session)
+    // A DataFrame that is used twice is two nodes with one id.
+    val nodes = run.watermarkNodes.distinctBy(_.nodeId).filter {
+      case own: DriverWatermarkExec => !own.watermark.followsOthers
+      case _ => true
+    }
+    WatermarkFacts(
+      Option.when(nowMs > 0)(nowMs * 1000),
+      run.followsLatestWatermark,
+      nodes.map(node => StreamFacts(node.eventTime.name, times.get(node.nodeId).flatten.map(_ * 1000))),
+      sources = nodes.collect { case own: DriverWatermarkExec => own.watermark.waits(session) }.flatten
+    )
+  }
 }

@@ -14,7 +14,7 @@ trait PartitionValue[T] {
 /** Brings the results of tasks to the driver, one for each partition.
   *
   * A function of foreachBatch may read a batch several times. Spark runs a slow task twice, and tasks whose
-  * shuffle files are lost. An accumulator that adds up would count a row each time. This one has the
+  * shuffle files are lost. An accumulator that adds up would count each row several times. This one has the
   * partition as a key, and keeps the result of the task that has seen the most. An action that takes only
   * some rows, such as `limit`, gives at most what an action over all rows gives.
   *
@@ -60,7 +60,7 @@ object PartitionAccumulator {
   }
 }
 
-/** An operator whose tasks tell the driver what they have seen of a micro-batch. */
+/** An operator whose tasks report their observations of a micro-batch to the driver. */
 trait TellsDriver extends SparkPlan {
 
   /** True if the operator's tasks have run. Asked on the driver, when the sink is done with a batch. */
@@ -73,12 +73,12 @@ trait HeldWork {
   /** Its name in the query. */
   def workName: String
 
-  /** What it does, in words for people: names of columns, and no values. */
+  /** Its description for people: names of columns, and no values. */
   def words: String
 
-  /** The event time of the oldest row that waits in each state partition, in microseconds, if a row waits
-    * there. None at all if the operator can't say: then it is as far as Spark's propagation of watermarks
-    * says. Asked on the driver, after the tasks of a batch.
+  /** The event time of the oldest buffered row in each state partition, in microseconds, if it has one.
+    * None at all if the operator doesn't know it: then its progress is that of Spark's propagation of
+    * watermarks. Called on the driver, after the tasks of a batch.
     */
   def oldestWaiting: Option[Map[Int, Option[Long]]]
 }

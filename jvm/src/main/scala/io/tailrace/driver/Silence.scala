@@ -3,28 +3,28 @@ package io.tailrace.driver
 import java.util.concurrent.atomic.AtomicLong
 import java.util.function.LongSupplier
 
-/** Measures for how long parts of a query's inputs (partitions, hosts) have been silent.
+/** Measures for how long parts of a query's inputs (partitions, hosts) have been idle.
   *
-  * A part is silent while other parts of any side give rows, and the source has no unread row of it. So
-  * silence is measured by a clock that runs only while some part gives rows. Each part has a mark: the
-  * clock's time when it last gave a row.
+  * A part is idle while other parts of any side have rows, and the source has no unread row of it. So idle
+  * time is measured by a clock that runs only while some part has rows. Each part has a mark: the clock's
+  * time when it last had a row.
   *
   * {{{
   *   batch           1     2     3            4     5            limit 80 s: a batch counts 10 s at most
   *   asked for at    0 s   5 s   12 s  night  8 h   8 h 4 s
   *   rows of         a b   a     nobody       a     a b
-  *   clock           0     5     5            15    19           b's silence: 0, 5, 5, 15, 0
+  *   clock           0     5     5            15    19           b's idle time: 0, 5, 5, 15, 0
   * }}}
   *
-  * What one batch adds to the clock is bounded. So a part is silent for too long only after the others have
-  * given rows in [[Silence.Batches]] batches without it. A pause doesn't count much: a time in which no part
-  * gave rows, the process was stopped or a source didn't answer is one long step between two batches. Time
-  * while the query was down is no step, because the first batch of a run only starts the first one. A dead
-  * part is found however seldom the others give rows.
+  * The time that one batch adds to the clock is bounded. So a part exceeds the limit only after the others have
+  * had rows in [[Silence.Batches]] batches without it. A pause counts little: a time in which no part had rows,
+  * the process was suspended or a source didn't answer is one long step between two batches. Downtime of the
+  * query isn't a step, because the first batch of a run only starts the first step. A dead part is detected
+  * however rarely the others have rows.
   *
   * Not for several threads.
   *
-  * @param limitMs a silence of this length is too long
+  * @param limitMs an idle time of this length is too long
   * @param startMs the clock's time in the checkpoint; marks there are of the same clock
   */
 final class Silence(limitMs: Long, startMs: Long = 0) {
@@ -40,7 +40,7 @@ final class Silence(limitMs: Long, startMs: Long = 0) {
   /** A batch has run.
     *
     * @param askedMs when its input was asked for, by [[DriverClock]]
-    * @param goesOn  whether any part gave rows in it, or has rows that the query doesn't read just now
+    * @param goesOn  whether any part had rows in it, or has rows that the query doesn't read at the moment
     * @return how far the clock has moved
     */
   def advance(askedMs: Long, goesOn: Boolean): Long =
@@ -66,7 +66,7 @@ final class Silence(limitMs: Long, startMs: Long = 0) {
     case Heard.Unknown => mark + passed
   }
 
-  /** The time since a part was last heard, in milliseconds. */
+  /** The time since a part was last active, in milliseconds. */
   def of(mark: Long): Long = running - mark
 
   def isTooLong(mark: Long): Boolean = of(mark) >= limitMs
@@ -74,11 +74,11 @@ final class Silence(limitMs: Long, startMs: Long = 0) {
 
 object Silence {
 
-  /** The least number of batches with other parts' rows before a part has been silent for too long. */
+  /** The minimum number of batches with other parts' rows before a part has been idle for too long. */
   val Batches = 8
 }
 
-/** True if a part was heard in a batch. */
+/** True if a part was active in a batch. */
 sealed abstract class Heard
 
 object Heard {
@@ -89,7 +89,7 @@ object Heard {
   /** It has no rows. */
   case object No extends Heard
 
-  /** Unknown: the query doesn't read it just now, or reads less than there is. */
+  /** Unknown: the query doesn't read it at the moment, or reads less than there is. */
   case object Unknown extends Heard
 }
 
@@ -101,7 +101,7 @@ object DriverClock {
 
   def nanos: Long = source.getAsLong + ahead.get
 
-  /** Moves it on, for good: it never goes back. */
+  /** Advances it. It never goes back. */
   private[tailrace] def forward(nanos: Long): Unit = ahead.addAndGet(nanos): Unit
 
   def ms: Long = nanos / 1000000
@@ -112,4 +112,81 @@ object DriverClock {
     try body
     finally source = system
   }
+}
+
+/** Measures for how long a query has had no input, in one run.
+  *
+  * {{{
+  *   checked at      0 s   10 s   20 s   2 h      2 h 10 s      limit 80 s: one check counts at most 10 s
+  *   input           yes   no     no     no       no
+  *   idle            0     10     20     30       40
+  * }}}
+  *
+  * Spark checks whether another micro-batch is needed when it has just asked the sources. The time that one check adds
+  * is bounded, as in [[Silence]]: a suspended process, a source that didn't answer and a long micro-batch don't count
+  * as idle time. Nor does downtime: idle time begins with the run, and again with each batch that has input.
+  *
+  * Not for several threads.
+  *
+  * @param limitMs by [[DriverClock]], like all times here
+  */
+private[tailrace] final class QuietQuery(limitMs: Long) {
+  private val silence = new Silence(limitMs)
+  private var heard = 0L
+  private var last = -1L
+
+  /** A batch begins.
+    *
+    * @param batch one that has been seen already is left out
+    */
+  def begins(batch: Long, hasInput: Boolean): Unit = if (batch != last) {
+    last = batch
+    if (hasInput) heard = silence.clockMs
+  }
+
+  /** Notes that buffered rows are flushed: only another idle time of that length flushes more. */
+  def beginAnew(): Unit = heard = silence.clockMs
+
+  /** Spark asks whether another batch is needed. @return whether there was no input for too long */
+  def asked(nowMs: Long): Boolean = {
+    silence.advance(nowMs, goesOn = true): Unit
+    silence.isTooLong(heard)
+  }
+}
+
+/** Detects an operator that has had input for a while and has emitted nothing. An emitted row restarts the
+  * measurement.
+  *
+  * {{{
+  *   limit 10 minutes      12:00 input   12:06 input   12:11 input   12:12 input   12:30 a row   12:41 input
+  *   due                   -             -             yes           told already  -             -
+  * }}}
+  *
+  * Not for several threads.
+  *
+  * @param limitMs by [[DriverClock]], like all times here
+  */
+private[tailrace] final class NoOutput(limitMs: Long) {
+  private var since = Option.empty[Long]
+  private var hasTold = false
+  private var last = -1L
+
+  /** A batch has ended.
+    *
+    * @param batch one that has been seen already is left out
+    * @return for how long there has been input without output, if that is too long and not told yet
+    */
+  def after(batch: Long, nowMs: Long, hasInput: Boolean, hasOutput: Boolean): Option[Long] =
+    if (batch == last) None
+    else {
+      last = batch
+      if (hasOutput) {
+        since = None
+        hasTold = false
+      } else if (hasInput && since.isEmpty) since = Some(nowMs)
+      since.map(nowMs - _).filter(passed => hasInput && !hasTold && passed >= limitMs)
+    }
+
+  /** The user has been warned. */
+  def told(): Unit = hasTold = true
 }

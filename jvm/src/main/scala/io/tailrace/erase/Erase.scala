@@ -5,6 +5,8 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.tailrace.{SparkCheckpoints, SparkSession}
+import org.json4s.jackson.Serialization
+import org.json4s.{Formats, NoTypeHints}
 
 import io.tailrace.checkpoint.{BatchFiles, DurableFiles}
 import io.tailrace.common.{Errors, OnFailure, TailraceConf}
@@ -13,13 +15,13 @@ import io.tailrace.join.{FormerLayouts, JoinCheckpoint, LabelSettings}
 import io.tailrace.rewrite._
 import io.tailrace.state.{Manifest, StateLayout}
 
-/** Whose rows are erased, and where.
+/** The subjects whose rows are erased, and the joins.
   *
   * @param where        a condition of Spark SQL
   * @param subjects     a table of them instead
   * @param operators    numbers of joins; none: all of the query's
-  * @param onlyTailrace the caller knows that Spark's own operators have state, too
-  * @param dryRun       only says what would happen
+  * @param onlyTailrace the caller accepts that state of Spark's own operators is not erased
+  * @param dryRun       only reports the effect
   */
 final case class EraseOptions(
     where: Option[String] = None,
@@ -34,13 +36,13 @@ final case class EraseOptions(
   * {{{
   *   1  a Spark job        writes each partition anew without the rows, into files that nothing names yet
   *   2  manifests          of the new files, of the same version
-  *   3  offsets/<next>     an empty batch: a query that runs elsewhere, unseen, can't go on any more
+  *   3  offsets/<next>     an empty batch: a query that runs elsewhere can no longer continue
   *   4  tailrace-join.json names the new files, by one write for each join
-  *   5  the files of before are deleted, with all earlier versions, and rows that had come out
+  *   5  the previous files are deleted, with all earlier versions, and rows already emitted
   * }}}
   *
-  * Until step 4 the query continues with what it had. Behind it, it continues without the rows, and deletes the files
-  * itself where this one has died. To erase again does all of it anew.
+  * Until step 4 the query resumes with its previous state. After it, the query resumes without the rows, and deletes
+  * the files itself if the command has died. A second erasure repeats all steps.
   */
 private[tailrace] final class Erase(session: SparkSession, checkpoint: String, options: EraseOptions) {
   private val query =
@@ -86,7 +88,7 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
     written
   }
 
-  /** Another command that has begun since, or before this one's first look, may have deleted what this one reads. */
+  /** Another command that began since, or before this one first looked, may have deleted files that this one reads. */
   private def unlessReplaced[T](targets: Seq[ErasedJoin])(body: => T): T =
     try body
     catch {
@@ -96,7 +98,7 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
         throw inUse
     }
 
-  /** All that nothing names yet. */
+  /** All files that nothing refers to yet. */
   private def write(targets: Seq[ErasedJoin]): (Seq[(ErasedJoin, Seq[SplitResult])], Seq[Manifest]) = {
     val results = targets.map(target =>
       target -> rewrite.split(target.state, target.routes(options.dryRun), target.isEager)
@@ -109,7 +111,7 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
     (results, manifests.flatMap(_._2))
   }
 
-  /** No query would ever delete the files of one that has failed: they have rows, too. */
+  /** No query would ever delete the files of a failed erasure, which contain rows, too. */
   private def deleteNew(target: ErasedJoin): Unit = {
     val layout = target.state.after.layout
     val files = DurableFiles.in(target.directory, conf)
@@ -118,7 +120,7 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
     }
   }
 
-  /** What can't be erased, in words. */
+  /** The parts that can't be erased, in words. */
   private def others: Seq[String] = {
     if (spark.partitions(completed) != named) throw EraseErrors.rescaleCutOff(checkpoint, named)
     val files = DurableFiles.in(query.root, conf)
@@ -183,7 +185,7 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
   }
 
   private def turnOver(targets: Seq[ErasedJoin]): Unit = {
-    // A batch that was cut off may have run again elsewhere, with the files of before.
+    // An interrupted batch may have run again elsewhere, with the previous files.
     checkCompleted()
     targets.headOption.foreach { target =>
       OnFailure(turnBack(target)) {
@@ -193,7 +195,7 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
     }
   }
 
-  /** Unless another command has turned over since. */
+  /** Fails if another command has switched the state since. */
   private def turnBack(target: ErasedJoin): Unit =
     JoinCheckpoint.layOut(target.directory, conf, version, target.stored.bound.layouts)(
       _ == target.layouts
@@ -204,7 +206,7 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
 
   private def deleteFormer(target: ErasedJoin): Unit = {
     val layout = target.state.after.layout
-    // Another erasure that begins behind this look has files of its own there, which aren't among these.
+    // Another erasure that begins after this listing has files of its own there, which aren't among these.
     FormerLayouts.deleteFiles(target.directory, conf, layout)(query.checkAlone())
     query.checkAlone()
     val left = FormerLayouts.filesOf(target.directory, conf, layout)
@@ -212,7 +214,7 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
     layOut(target, from = target.layouts, to = Seq(layout))
   }
 
-  /** Another command may have turned over while this one stood still: then its files are the state. */
+  /** Another command may have switched the state while this one was suspended: then its files are the state. */
   private def layOut(target: ErasedJoin, from: Seq[StateLayout], to: Seq[StateLayout]): Unit = {
     query.checkAlone()
     if (!JoinCheckpoint.layOut(target.directory, conf, version, to)(_ == from))
@@ -252,7 +254,7 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
   }
 }
 
-/** A join, and which of its rows are erased.
+/** A join, and the tests of its rows.
   *
   * @param directory of its state
   * @param left      the test of left rows, if the condition applies to them
@@ -268,7 +270,7 @@ private final case class ErasedJoin(
     columns: StateColumns
 ) {
 
-  /** While former files are still there, beside the new ones. */
+  /** True while previous files still exist, next to the new ones. */
   val layouts: Seq[StateLayout] = Seq(state.after.layout, state.before.layout)
 
   /** True if rows refer to each other across runs. */
@@ -279,7 +281,7 @@ private final case class ErasedJoin(
 
 private[erase] object Erase {
 
-  /** The directory of the rows that go round in a recursion. */
+  /** The directory of the rows that a recursion feeds back. */
   private val Recursions = "tailrace-recursion"
 
   private val Elsewhere = Seq(
@@ -288,3 +290,35 @@ private[erase] object Erase {
     "copies on executors' disks (spark.tailrace.state.localDirectory): they are deleted a day after their last use"
   )
 }
+
+/** The result of an erasure, or of a dry run.
+  *
+  * @param version   of the rewritten state
+  * @param rows      of the remaining state
+  * @param bytes     of its files
+  * @param untouched the parts that may still have rows of the subjects, in words
+  */
+final case class EraseReport(
+    checkpoint: String,
+    version: Long,
+    dryRun: Boolean,
+    sides: Seq[ErasedSide],
+    rows: Long,
+    bytes: Long,
+    untouched: Seq[String]
+) {
+
+  /** For Python. */
+  def json: String = {
+    implicit val formats: Formats = Serialization.formats(NoTypeHints)
+    Serialization.write(this)
+  }
+}
+
+/** The rows of one side of a join.
+  *
+  * @param name    the operator's, in the query's progress
+  * @param side    "left", "right", or "matches": right rows that eager matching has found for buffered left rows
+  * @param applies whether all columns of the condition are there; then `erased` says how many rows fulfilled it
+  */
+final case class ErasedSide(operator: Long, name: String, side: String, applies: Boolean, erased: Long)

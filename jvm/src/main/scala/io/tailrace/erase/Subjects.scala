@@ -1,5 +1,11 @@
 package io.tailrace.erase
 
+import java.util.Arrays
+
+import scala.collection.mutable
+import scala.util.control.NonFatal
+
+import org.apache.spark.SparkThrowable
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.InternalRow
@@ -12,8 +18,10 @@ import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
 import org.apache.spark.sql.types.{ArrayType, DataType, StringType, StructField, StructType}
 
 import io.tailrace.common.Errors
-import io.tailrace.inspect.StateColumns
+import io.tailrace.inspect.{StateColumns, StateDecoder}
 import io.tailrace.join.JoinCheckpoint
+import io.tailrace.rewrite.{JoinState, RowRoute, RowRoutes}
+import io.tailrace.state._
 
 /** The rows that a user wants erased: those of a condition, or of the subjects of a table. */
 private[erase] trait Subjects {
@@ -85,7 +93,7 @@ private[erase] final class SubjectsOfTable(session: SparkSession, table: DataFra
   }
 
   /** The subjects as rows of the types of the join's columns, in order. Null is nobody. A value that its column can't
-    * have is refused: cut to 7, a subject 7.9 would be somebody else.
+    * hold is refused: truncated to 7, a subject 7.9 would be somebody else.
     */
   private def valuesOf(types: Seq[DataType]): Array[InternalRow] = {
     val input = SparkPlans.analyzed(table)
@@ -218,7 +226,7 @@ private[erase] final class JoinNames(
       (fields(key.map(leftKey), 2), fields(key.map(rightKey), 2))
     } else {
       val key = keyNamed(name)
-      // The events of the label have it, too, where nobody looks for it: they would stay.
+      // The events of the label have it, too, where no condition finds it: they would stay.
       if (key.isEmpty)
         ofLabels.find { case (_, column) => same(column, name) }.foreach { case (label, column) =>
           throw EraseErrors.ofLabel(column, label, operator, keys)
@@ -241,5 +249,161 @@ private[erase] final class JoinNames(
   def text: String = {
     def shown(names: Seq[String]) = names.filter(_ != JoinCheckpoint.Part).mkString(", ")
     s"left: ${shown(left.map(_.name))}; right: ${shown(rightKeys ++ columns.right.map(_.name))}"
+  }
+}
+
+/** True if a row is to be erased. */
+private[erase] trait RowTest extends Serializable {
+
+  /** For one task. */
+  def begin(): InternalRow => Boolean
+}
+
+/** @param condition bound to the row's columns. A row for which it is null stays
+  * @param text      as the user has written it
+  */
+private[erase] final class ConditionTest(condition: Expression, text: String) extends RowTest {
+  override def begin(): InternalRow => Boolean = {
+    val predicate = Predicate.create(condition)
+    predicate.initialize(0)
+    row =>
+      try predicate.eval(row)
+      catch {
+        // In ANSI mode `user_id = 'seven'` fails at the first row.
+        case NonFatal(e: SparkThrowable) =>
+          throw EraseErrors.conditionInvalid(text, s"it fails at a row: ${e.getMessage.linesIterator.next()}")
+      }
+  }
+}
+
+/** True if some columns have the values of one of the subjects, as SQL compares them: strings by their collation, and
+  * two zeros and all NaN are equal, also within structs and arrays.
+  *
+  * @param columns  bound to the row's
+  * @param subjects in the order of [[SubjectTest.order]]
+  */
+private[erase] final class SubjectTest(columns: Seq[Expression], subjects: Broadcast[Array[InternalRow]])
+    extends RowTest {
+  override def begin(): InternalRow => Boolean = {
+    val values = UnsafeProjection.create(columns)
+    val order = SubjectTest.order(columns.map(_.dataType))
+    val wanted = subjects.value
+    row => Arrays.binarySearch(wanted, values(row), order) >= 0
+  }
+}
+
+private[erase] object SubjectTest {
+
+  /** Values that are equal in SQL are equal in Spark's order, and no others. */
+  def order(types: Seq[DataType]): Ordering[InternalRow] = RowOrdering.createNaturalAscendingOrdering(types)
+}
+
+/** Leaves out the rows that are erased; the others stay in their partition.
+  *
+  * @param left  the test of left rows, if the condition applies to them
+  * @param right of right rows
+  * @param dry   no row is written, and all are counted
+  */
+private[erase] final class ErasureRoutes(
+    columns: StateColumns,
+    left: Option[RowTest],
+    right: Option[RowTest],
+    dry: Boolean
+) extends RowRoutes {
+  override def of(join: JoinState, partition: Int): RowRoute =
+    new ErasureRoute(
+      columns,
+      left.map(_.begin()),
+      right.map(_.begin()),
+      if (dry) RowRoute.Nowhere else partition
+    )
+}
+
+private[erase] object ErasureRoute {
+  val Left = "left"
+  val Right = "right"
+  val Matches = "matches"
+}
+
+/** @param kept the route of rows that aren't erased */
+private final class ErasureRoute(
+    columns: StateColumns,
+    left: Option[InternalRow => Boolean],
+    right: Option[InternalRow => Boolean],
+    kept: Int
+) extends RowRoute {
+  import ErasureRoute._
+  import StoreKind._
+
+  private val erased = mutable.LinkedHashMap(Left -> 0L, Right -> 0L, Matches -> 0L)
+  private val decoder = new StateDecoder(columns)
+  private val joined = new JoinedRow
+  private var lastKey = Array.emptyByteArray
+  private var lastRow: InternalRow = _
+
+  /** The numbers of erased left rows, where other stores refer to them. */
+  private var lefts: Option[Array[Long]] = None
+
+  override def counts: Map[String, Long] = erased.toMap
+
+  /** Eager matching keeps a left row once, and the rest by its number: its key alone, and its matches. */
+  override def begin(state: LoadedState): Unit = {
+    val kinds = state.sections.map(_.section.kind).toSet
+    if (kinds(LeftTimeSorted) && (kinds(LeftKeySorted) || kinds(JoinedIndicator)))
+      lefts = left.map(test => numbersOf(state, test))
+  }
+
+  private def numbersOf(state: LoadedState, test: InternalRow => Boolean): Array[Long] = {
+    val found = mutable.ArrayBuilder.make[Long]
+    val living = LivingRows.of(state)
+    val sections = state.sections.filter(_.section.kind == LeftTimeSorted)
+    LiveSection.prepare(sections)
+    sections.foreach { live =>
+      living.foreachRow(live)(row => if (test(decoder.left(live, row))) found += row.seq)
+    }
+    val all = found.result()
+    Arrays.sort(all)
+    all
+  }
+
+  private def isErasedLeft(seq: Long): Boolean = lefts.exists(Arrays.binarySearch(_, seq) >= 0)
+
+  override def target(live: LiveSection, row: RunCursor, keyed: RunCursor): Int = {
+    val side = live.section.kind match {
+      case LeftTimeSorted | HeldLeft if lefts.isEmpty => Option.when(isLeft(live, row))(Left)
+      case LeftTimeSorted => Option.when(isErasedLeft(row.seq))(Left)
+      case LeftKeySorted if RowLayout.valueLength(row.base, row.at) == 0 =>
+        // A row is counted where it is stored whole.
+        Option.when(isErasedLeft(row.seq))("")
+      case LeftKeySorted | LeftOut => Option.when(isLeft(live, row))(Left)
+      case RightKeySorted | RightTimeSorted | HeldRight | RightNewest =>
+        Option.when(isRight(live, row, keyed))(if (isFirstPart(live, keyed)) Right else "")
+      case JoinedIndicator => Option.when(isErasedLeft(row.seq) || isRight(live, row, keyed))(Matches)
+      case other => throw new IllegalStateException(s"${other.name} has no rows of a side")
+    }
+    side.filter(_.nonEmpty).foreach(name => erased(name) += 1)
+    if (side.isEmpty) kept else RowRoute.Nowhere
+  }
+
+  private def isLeft(live: LiveSection, row: RunCursor): Boolean =
+    left.exists(test => test(decoder.left(live, row)))
+
+  private def isRight(live: LiveSection, row: RunCursor, keyed: RunCursor): Boolean = right.exists { test =>
+    // A left row without a key has no matches.
+    RowLayout.keyLength(keyed.base, keyed.at) > 0 &&
+    test(joined(keyOf(live, keyed), decoder.right(live, row)))
+  }
+
+  /** A right row of a hot key is in the state once for each part of the key. */
+  private def isFirstPart(live: LiveSection, keyed: RunCursor): Boolean =
+    columns.part.forall(keyOf(live, keyed).getInt(_) == 0)
+
+  private def keyOf(live: LiveSection, keyed: RunCursor): InternalRow = {
+    val key = keyed.keyBytes
+    if (lastRow == null || !Arrays.equals(key, lastKey)) {
+      lastRow = decoder.key(live, keyed)
+      lastKey = key
+    }
+    lastRow
   }
 }

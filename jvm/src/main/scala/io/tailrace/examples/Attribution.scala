@@ -4,8 +4,8 @@ import org.apache.spark.sql.types.Decimal
 
 import io.tailrace.common.{Arguments, Durations}
 
-/** To which of several impressions an event is credited. The touches of an event are the impressions in whose
-  * window it is, in the order of time, and of a hash of their content where times are equal.
+/** Distributes the credit of an event over several impressions. The touches of an event are the impressions in
+  * whose window it is, in the order of time, and of a hash of their content where times are equal.
   *
   * {{{
   *   impressions of user 1   12:00   12:10   12:30          an order at 12:40, after = 1 hour
@@ -14,11 +14,11 @@ import io.tailrace.common.{Arguments, Durations}
   *   linear                  0.333333333 0.333333333 0.333333334
   * }}}
   *
-  * Credits are whole numbers of billionths. What rounding leaves goes to the last touch, so they sum to 1.
+  * Credits are whole numbers of billionths. The rounding remainder goes to the last touch, so they sum to 1.
   */
 sealed trait Attribution extends Serializable {
 
-  /** Whether events carry their credit. Otherwise, they are with one impression only, and have it all. */
+  /** True if events carry their credit. Otherwise an event belongs to one impression, with the whole credit. */
   def isShared: Boolean
 }
 
@@ -36,7 +36,7 @@ object Attribution {
     override def isShared: Boolean = false
   }
 
-  /** Each touch has a share by its weight. With `n` touches, of which one is `ago(i)` microseconds from the event. */
+  /** Each touch has a share by its weight. There are `n` touches; touch `i` is `ago(i)` microseconds from the event. */
   sealed trait Shared extends Attribution {
     override def isShared: Boolean = true
 
@@ -54,7 +54,7 @@ object Attribution {
       sum
     }
 
-    /** The credit of the last touch, in billionths: what rounding leaves is its. */
+    /** The credit of the last touch, in billionths, including the rounding remainder. */
     private[examples] def last(sum: Double, n: Int, ago: Int => Long): Long = {
       var last = Whole
       var i = 0
@@ -83,7 +83,7 @@ object Attribution {
 
   /** A touch weighs half as much as one that is nearer to the event by `halfLife` microseconds. */
   final case class TimeDecay(halfLife: Long) extends Shared {
-    // From the nearest touch: else all weights of a long window would be zero. The same bits on each machine.
+    // Relative to the nearest touch: otherwise all weights of a long window would be zero. Same bits on each machine.
     override protected def weight(n: Int, touch: Int, ago: Int => Long): Double = {
       val nearest = Math.min(ago(0), ago(n - 1))
       StrictMath.pow(2.0, -(ago(touch) - nearest).toDouble / halfLife)

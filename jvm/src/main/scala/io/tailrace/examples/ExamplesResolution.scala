@@ -3,12 +3,26 @@ package io.tailrace.examples
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.types.StructField
 
 import io.tailrace.common.{Durations, OwnNames, Policy, ProgressName}
 import io.tailrace.join.JoinCheckpoint.{Credits, OfExamples}
-import io.tailrace.join.JoinSides
-import io.tailrace.label.{JoinOptions, JoinResolution, LabelJoin, LabelStream, LabelStreams}
+import io.tailrace.join.{ColumnWords, JoinColumns, JoinSides, LeftRowWriter, PinnedSetting}
+import io.tailrace.label.{
+  GroupChange,
+  GroupForm,
+  GroupWriter,
+  JoinOptions,
+  JoinResolution,
+  JoinSettings,
+  LabelJoin,
+  LabelStream,
+  LabelStreams,
+  MatchBound,
+  Matches
+}
 import io.tailrace.plan.Columns
+import io.tailrace.state.RowMemory
 
 /** Makes one join of the impressions with all labels, and columns of its groups:
   *
@@ -19,7 +33,7 @@ import io.tailrace.plan.Columns
   * }}}
   *
   * So an impression is in the state once, and its row is emitted when the longest window has closed. Each label
-  * has its own window, keys and policy behind the join.
+  * has its own window, keys and policy after the join.
   *
   * @param sameName the session's rule for names, case-insensitive by default
   */
@@ -38,7 +52,7 @@ private[tailrace] final class ExamplesResolution(
       throw ExampleErrors.noCommonKey(found.map(one => one.label.name -> one.on.map(_._1.name)))
     val union = new LabelUnion(left, timeOf(left, options), found, common)
     val joined = join(union, found, common, options)
-    // The hash of an impression is the state's affair. No column of the user's has this name.
+    // The hash of an impression is internal to the state. No user column has this name.
     if (joined.output.exists(_.name == LabelUnion.Hash))
       Project(joined.output.filter(_.name != LabelUnion.Hash), joined)
     else joined
@@ -109,7 +123,7 @@ private[tailrace] final class ExamplesResolution(
       options: ExampleOptions
   ): LogicalPlan = {
     if (options.horizons.nonEmpty)
-      // A later impression may have a share of an event: who has which is known behind the label's own window only.
+      // A later impression may have a share of an event: the shares are known only after the label's own window.
       found.find(one => one.isAttributed && one.window.before > 0).foreach { one =>
         throw one.label
           .alone(options)
@@ -129,7 +143,7 @@ private[tailrace] final class ExamplesResolution(
       before = s"${windows.map(_.before).max} microseconds",
       into = Group,
       onLate = options.onLate,
-      // Of the impressions that share a late event, some may have been emitted without it.
+      // Some of the impressions that share a late event may have been emitted without it.
       lateLabels = Option.when(found.exists(_.isAttributed))(false),
       releaseEvery = options.releaseEvery,
       horizons = options.horizons,
@@ -158,15 +172,15 @@ private[tailrace] final class ExamplesResolution(
         join.copy(
           settings = join.settings.copy(alsoBound = bound.toMap, streams = streams(found, options)),
           touch = touch,
-          // Keys of labels that the join hasn't, and what the sample asks for.
+          // Keys of labels that the join doesn't have, and the columns that the sample needs.
           kept = join.left.output.filter(a => kept.exists(sameName(_, a.name))),
           identity = join.left.output.find(_.exprId == union.ownHash.exprId)
         )
     }
   }
 
-  /** Refuses what lets examples out before their time, or twice: what such an example has of an event that others share
-    * would change with events and impressions that come later.
+  /** Refuses options that emit examples early, or twice: such an example's share of an event would change with events
+    * and impressions that arrive later.
     */
   private def checkIsFinal(one: FoundLabel, options: ExampleOptions): Unit = {
     val has = s"none, because label '${one.label.name}' has an attribution"
@@ -183,7 +197,7 @@ private[tailrace] final class ExamplesResolution(
     if (!left.isStreaming && !left.deterministic) throw ExampleErrors.impressionsChange(one.label.name)
   }
 
-  /** Labels of one stream wait for it together: the shortest `stall_after` counts, and one that fails. */
+  /** Labels of one stream wait for it together: the shortest `stall_after` counts, and "fail" if one of them has it. */
   private def streams(found: Seq[FoundLabel], options: ExampleOptions): Option[LabelStreams] =
     Option.when(left.isStreaming) {
       val byStream = found.groupBy(_.stream).toSeq.sortBy { case (_, of) => found.indexOf(of.head) }
@@ -210,6 +224,154 @@ private[tailrace] final class ExamplesResolution(
 
 private object ExamplesResolution {
 
-  /** No column has it: each label has its own one. */
+  /** A name that no column has: each label has its own. */
   val Group: String = OwnNames.of("labels")
+}
+
+/** A column for each label, out of a group of all labels ([[LabelUnion]]).
+  *
+  * {{{
+  *   matches of (user 1, 12:00)   (12:03, click)  (12:20, click)  (12:30, buy)
+  *   click, after = 10 minutes    [(12:03, click)]
+  *   buy, after = 1 day           [(12:30, buy)]
+  * }}}
+  */
+private[examples] final case class LabelColumns(rules: Seq[LabelRule]) extends GroupForm {
+  override def text: String = s"labels=[${rules.map(_.text).mkString(", ")}]"
+
+  // A label can choose among them only when all have arrived: touches are among them.
+  override def bound: MatchBound = MatchBound.None
+
+  override def pinned(ofJoin: Seq[PinnedSetting], bound: Map[String, String]): Seq[PinnedSetting] =
+    new LabelWords(rules).pinned(ofJoin, bound)
+
+  override def mayShrink: Boolean = true
+
+  override def columnWords: ColumnWords = new LabelWords(rules)
+
+  override def size: Int = rules.map(_.fields.size).sum
+
+  override def fields(into: String, payload: Seq[Attribute]): Seq[StructField] = rules.flatMap(_.fields)
+
+  override def empty(columns: JoinColumns): Seq[Expression] =
+    values { rule =>
+      val none = Literal.create(Nil, rule.columnType)
+      rule.since.fold[Expression](none) { since =>
+        val start = Literal(since, columns.leftTime.dataType)
+        If(LessThan(columns.leftTime, start), Literal(null, rule.columnType), none)
+      }
+    }
+
+  /** A late right row is credited to no other. */
+  override def alone(columns: JoinColumns): Seq[Expression] =
+    values { rule =>
+      val event = GetStructField(columns.payload(rule.place), LabelUnion.RowPlace)
+      val ofRow = rule.row.fieldNames.zipWithIndex.toSeq.flatMap { case (name, i) =>
+        Seq(Literal(name), GetStructField(event, i))
+      }
+      val credit =
+        if (rule.isShared)
+          Seq(
+            Literal(LabelRule.Credit.name),
+            Literal(Attribution.decimal(Attribution.Whole), LabelRule.Credit.dataType)
+          )
+        else Nil
+      val one = Cast(CreateArray(Seq(CreateNamedStruct(ofRow ++ credit))), rule.columnType)
+      If(IsNull(event), Literal.create(Nil, rule.columnType), one)
+    }
+
+  private def values(column: LabelRule => Expression): Seq[Expression] =
+    rules.flatMap(rule => column(rule) +: rule.maxMatches.toSeq.map(_ => Literal(false)))
+
+  override def writer(columns: JoinColumns, settings: JoinSettings, memory: RowMemory): GroupWriter =
+    new LabelWriter(rules, columns, settings, memory)
+
+  override def change(columns: JoinColumns): GroupChange = new LabelChange(rules, columns)
+}
+
+/** Compares the columns of all labels. */
+private final class LabelChange(rules: Seq[LabelRule], columns: JoinColumns) extends GroupChange {
+  private val now = rules.map(new LabelEvents(_, columns)).toArray
+  private val before = rules.map(new LabelEvents(_, columns)).toArray
+  private var changed = false
+  private var gained = false
+
+  override def isChanged: Boolean = changed
+  override def hasGained: Boolean = gained
+
+  override def compare(left: UnsafeRow, leftTime: Long, matches: Matches, earlier: Matches): Unit = {
+    changed = false
+    gained = false
+    var i = 0
+    while (i < now.length) {
+      now(i).find(left, leftTime, matches)
+      before(i).find(left, leftTime, earlier)
+      if (!now(i).isSame(before(i))) {
+        changed = true
+        if (before(i).size == 0) gained = true
+      }
+      i += 1
+    }
+  }
+}
+
+/** Writes a row of examples: the left columns, then the events of each label, and whether its cap has cut them. Events
+  * are copied once, as their bytes in the state; only a shared credit makes new rows of them.
+  */
+private[examples] final class LabelWriter(
+    rules: Seq[LabelRule],
+    columns: JoinColumns,
+    settings: JoinSettings,
+    memory: RowMemory
+) extends GroupWriter(columns, settings, memory) {
+  private val labels = rules.map(new LabelEvents(_, columns)).toArray
+  private val isCapped = rules.map(_.maxMatches.nonEmpty).toArray
+  private var size = 0
+  private var leftOut = 0
+
+  override def lastSize: Int = size
+  override def lastLeftOut: Int = leftOut
+
+  override protected def find(left: UnsafeRow, leftTime: Long, matches: Matches): Long = {
+    size = 0
+    leftOut = 0
+    var bytes = 0L
+    var i = 0
+    while (i < labels.length) {
+      val label = labels(i)
+      label.find(left, leftTime, matches)
+      if (!label.isNull) {
+        bytes += LeftRowWriter.arrayBytes(label.size) + label.bytes
+        size += label.size
+        leftOut += label.leftOut
+      }
+      i += 1
+    }
+    bytes
+  }
+
+  override protected def writeFound(at: Int): Unit = {
+    var column = 0
+    var end = at
+    var i = 0
+    while (i < labels.length) {
+      val label = labels(i)
+      if (label.isNull) writeNull(column)
+      else {
+        beginArray(end, label.size)
+        var event = 0
+        while (event < label.size) {
+          addElement(event, label.base(event), label.offset(event), label.length(event))
+          event += 1
+        }
+        end = endArray(column)
+      }
+      column += 1
+      if (isCapped(i)) {
+        putFlag(column, !label.isNull && label.leftOut > 0)
+        column += 1
+      }
+      i += 1
+    }
+  }
 }

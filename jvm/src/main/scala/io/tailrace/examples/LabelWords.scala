@@ -32,18 +32,20 @@ private[examples] final class LabelWords(rules: Seq[LabelRule]) extends ColumnWo
     ofJoin.map { setting =>
       setting.name match {
         case JoinCheckpoint.After =>
-          setting.copy(words = (_, was, now) =>
-            Some(
-              sentence("the longest `after` of a label", was, now) +
-                of(_.joinWindow.after, "with `horizons` it can't change")
-            )
+          setting.copy(words =
+            (_, was, now) =>
+              Some(
+                sentence("the longest `after` of a label", was, now) +
+                  of(_.joinWindow.after, "with `horizons` it can't change")
+              )
           )
         case JoinCheckpoint.Before =>
-          setting.copy(words = (_, was, now) =>
-            Some(
-              sentence("the longest `before` of a label", was, now) +
-                of(_.joinWindow.before, "it can't be longer, nor change with `horizons`")
-            )
+          setting.copy(words =
+            (_, was, now) =>
+              Some(
+                sentence("the longest `before` of a label", was, now) +
+                  of(_.joinWindow.before, "it can't be longer, nor change with `horizons`")
+              )
           )
         case JoinCheckpoint.LeftKeys =>
           setting.copy(words = (_, was, now) => {
@@ -97,7 +99,7 @@ private[examples] final class LabelWords(rules: Seq[LabelRule]) extends ColumnWo
     }
   }
 
-  /** Which label it is. With an attribution others look for it, too. */
+  /** The identity of a label. With an attribution, other parts look for it, too. */
   private def of(length: LabelRule => Long, why: String): String = {
     val longest = rules.maxBy(length)
     val rivals = if (longest.attribution.isEmpty) "" else ", whose attribution needs `before` + `after`"
@@ -120,7 +122,7 @@ private[examples] final class LabelWords(rules: Seq[LabelRule]) extends ColumnWo
     else {
       val names = (from.fieldNames ++ to.fieldNames).distinct.toSeq
       val each = names.map(name => ofEvents(name, rowOf(from, name), rowOf(to, name)))
-      // What is in a label's struct beside its events.
+      // The fields of a label's struct besides its events.
       val rest = ColumnChanges.tell(side, from, to).refused.filter(_ => each.forall(_.refused.isEmpty))
       ColumnChanges.Told(each.flatMap(_.refused) ++ rest, each.flatMap(_.told), each.flatMap(_.lost))
     }
@@ -172,7 +174,7 @@ private object LabelWords {
     ". By what they were, examples that have come out have their shares of events. With another name and `since` it is " +
       "another label"
 
-  /** Which labels make the common keys others. */
+  /** The labels that change the common keys. */
   def otherLabels(was: Option[String], now: Option[String]): Option[String] =
     for {
       before <- was.flatMap(ColumnTexts.read)
@@ -192,7 +194,7 @@ private object LabelWords {
 
   private def quoted(names: Seq[String]): String = names.map(name => s"'$name'").mkString(", ")
 
-  /** The name of a label, of a setting that a checkpoint has for it. */
+  /** The name of the label that a setting in a checkpoint belongs to. */
   sealed abstract class OfLabel(prefix: String) {
     def unapply(setting: String): Option[String] =
       Option.when(setting.startsWith(prefix))(setting.stripPrefix(prefix))

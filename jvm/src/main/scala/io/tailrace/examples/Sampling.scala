@@ -14,14 +14,14 @@ import io.tailrace.common.{OwnNames, Policy}
 import io.tailrace.plan.Columns
 import io.tailrace.plan.Columns.named
 
-/** Keeps a share of the examples, by predicates over the finished row. Which rows are emitted depends on key, time
-  * and seed alone: a restart, a retry, and a batch job over the same data choose the same ones.
+/** Keeps a share of the examples, by predicates over the finished row. The choice depends on key, time and
+  * seed alone: a restart, a retry, and a batch job over the same data choose the same rows.
   *
   * {{{
   *   sample({"size(click) = 0": 0.1})       hash of (user 1, 12:00, seed) as a number of [0, 1)     weight
-  *   (user 1, 12:00, click = [])            0.07 < 0.1: comes out                                   10.0
-  *   (user 2, 12:00, click = [])            0.53: doesn't                                           -
-  *   (user 3, 12:00, click = [12:03])       comes out: no predicate holds                           1.0
+  *   (user 1, 12:00, click = [])            0.07 < 0.1: emitted                                     10.0
+  *   (user 2, 12:00, click = [])            0.53: left out                                          -
+  *   (user 3, 12:00, click = [12:03])       emitted: no predicate holds                             1.0
   * }}}
   */
 private[tailrace] final class Sampling(
@@ -60,7 +60,7 @@ private[tailrace] final class Sampling(
   }
 
   /** Leaves out impressions before they are stored, where the labels can't change that: the first predicate is `true`.
-    * Those that stay are asked again, with the same answer.
+    * Those that stay are tested again, with the same result.
     *
     * @param frames of the labels
     */
@@ -84,7 +84,7 @@ private[tailrace] final class Sampling(
     ) == Literal.TrueLiteral
   }
 
-  /** True if each impression is: late ones are emitted marked, and a touch has a share of what others have. */
+  /** True if each impression is needed: late ones are emitted marked, and a touch shares the events of others. */
   private def isNeeded: Boolean =
     options.onLate == Policy.Mark.name || labels.exists(_.attribution.nonEmpty)
 
@@ -158,7 +158,7 @@ private[tailrace] final class Sampling(
 
 private object Sampling {
 
-  /** The first names of the columns that its predicates ask for.
+  /** The first names of the columns that its predicates use.
     *
     * @param columns that they may name
     */
@@ -176,10 +176,10 @@ private object Sampling {
   private val Chosen = OwnNames.of("chosen")
 }
 
-/** What is done with the joined rows: they are counted, sampled, and get their features.
+/** Processes the joined rows: counts and samples them, and adds their features.
   *
   * {{{
-  *   joined ──> counts ──> sample ──> features          a row that the sample leaves out asks for no features
+  *   joined ──> counts ──> sample ──> features          a row that the sample leaves out needs no features
   *   joined ──> features ──> counts ──> sample          where a predicate of the sample names features
   * }}}
   */
@@ -200,7 +200,7 @@ private[tailrace] final class Finish(
     } else withoutFeaturesOfAmended(withFeatures(sampled(joined)))
   }
 
-  /** An amended row is behind the watermark, or just before it: whether features would still be found is chance. */
+  /** An amended row is late, or close to the watermark: whether features would still be found is a matter of chance. */
   private def withoutFeaturesOfAmended(rows: DataFrame): DataFrame =
     if (options.amendFor.isEmpty) rows
     else

@@ -8,9 +8,9 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute}
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
-import org.apache.spark.sql.functions.col
+import org.apache.spark.sql.functions.{broadcast, col, lit, unix_micros}
 import org.apache.spark.sql.streaming.Trigger
 import org.apache.spark.sql.tailrace.{SparkCheckpoints, SparkPlans, SparkSession}
 
@@ -18,17 +18,25 @@ import io.tailrace.checkpoint.{DurableFiles, SparkCheckpoint}
 import io.tailrace.common.{LiteralPath, TailraceConf}
 import io.tailrace.join.{ImportableJoin, JoinCheckpoint}
 import io.tailrace.rewrite.NewCheckpoint
-import io.tailrace.state.{CheckpointFiles, Manifest, StateFileNames}
+import io.tailrace.state.{CheckpointFiles, LateRows, Manifest, StateFileNames}
 
-/** What the sources and the watermark of a new checkpoint are.
+/** The result of an import.
   *
-  * @param batch           the last one that the checkpoint says has completed. The query resumes with the next one
-  * @param offsets         where each source has been read to, in the order of the query, as Spark's log has them
+  * @param batch after which the query resumes
+  * @param left  rows
+  * @param right rows
+  */
+final case class ImportReport(checkpoint: String, batch: Long, left: Long, right: Long)
+
+/** The state of the sources and the watermark of a new checkpoint.
+  *
+  * @param batch           the last one that is completed according to the checkpoint. The query resumes with the next
+  * @param offsets         the end of each source's read rows, in the order of the query, as in Spark's log
   * @param watermarkMs     of the next batch
   * @param lateWatermarkMs rows of the next batch are late by it
   * @param entry           settings for Spark's offset log; none: those of the session
-  * @param sources         what the sources have in their checkpoint; it is copied
-  * @param settings        what the checkpoint is bound to; none: what the join says
+  * @param sources         the sources' own files in the checkpoint; they are copied
+  * @param settings        the pinned settings of the checkpoint; none: those of the join
   */
 private[exchange] final case class Beginning(
     batch: Long,
@@ -40,13 +48,13 @@ private[exchange] final case class Beginning(
     settings: Option[Map[String, String]] = None
 )
 
-/** Makes a checkpoint of rows: it runs the query's join for one micro-batch over them, by Spark itself, and then says
-  * in Spark's logs where the query's own sources are. So state, schemas and metadata are what a query writes.
+/** Makes a checkpoint of rows: it runs the query's join in Spark for one micro-batch over them, and then writes the
+  * positions of the query's own sources into Spark's logs. So state, schemas and metadata are those of a real query.
   *
   * {{{
   *   <checkpoint>-import-<unique>/   the query's batch 0, over Parquet files of the rows; the watermark is 0, so no row
-  *                                   is late, and no group comes out
-  *     version 1 becomes version N + 1, and says what the rows don't; offsets/N, commits/N
+  *                                   is late, and no group is emitted
+  *     version 1 becomes version N + 1, with facts that rows don't have; offsets/N, commits/N
   *   <checkpoint>/                   gets the files: [[NewCheckpoint]]
   * }}}
   */
@@ -65,7 +73,7 @@ private[exchange] final class Bootstrap(of: SparkSession, checkpoint: String, se
   private val counts = mutable.HashMap.empty[String, Long]
   private val files = DurableFiles.in(work, conf)
 
-  /** Refuses a checkpoint that is there, and a beginning that its query couldn't begin with. */
+  /** Refuses a checkpoint that exists already, and a start that its query couldn't make. */
   def check(beginning: Beginning): Unit = {
     target.checkFree()
     LiteralPath.checkStreamed(work)
@@ -123,13 +131,13 @@ private[exchange] final class Bootstrap(of: SparkSession, checkpoint: String, se
   private def stream(name: String, rows: DataFrame, uncounted: Option[String]): DataFrame = {
     val path = new Path(work, name).toString
     rows.write.parquet(path)
-    // Of the footers.
+    // Read from the footers.
     val written = LiteralPath.reader(session.read).schema(rows.schema).parquet(path)
     counts(name) = uncounted.fold(written)(mark => written.where(!col(quoteIdentifier(mark)))).count()
     session.readStream.schema(rows.schema).parquet(path)
   }
 
-  /** A stream in the place of the join's input, with the same columns and the mark behind them. */
+  /** A stream in the place of the join's input, with the same columns followed by the mark. */
   private def input(stream: DataFrame, of: Seq[Attribute]): LogicalPlan = {
     val plan = SparkPlans.analyzed(stream)
     Project(
@@ -185,7 +193,7 @@ private[exchange] final class Bootstrap(of: SparkSession, checkpoint: String, se
     sources.foreach(DurableFiles.copyAll(_, own, conf, "the import"))
   }
 
-  // Of the stores that the micro-batch has made, in checkpoint format 2, and how many they are.
+  // Ids of the stores that the micro-batch has made, in checkpoint format 2, and their number.
   private var ids: Option[Array[String]] = None
   private var partitions = 0
 
@@ -214,5 +222,88 @@ private[exchange] object Bootstrap {
     "spark.sql.streaming.noDataMicroBatches.enabled" -> "false",
     "spark.sql.streaming.queryEvolution.enableSourceEvolution" -> "false",
     "spark.sql.streaming.offsetLog.formatVersion" -> "1"
+  )
+}
+
+/** The rows that a new state is made of, with the columns of the join's sides in their order.
+  *
+  * @param emitted left rows that were emitted and may be amended
+  * @param right   has the column `behind` after these, if that is there
+  * @param behind  the watermark at which a right row was late when it arrived; null if it wasn't late
+  * @param beside  the facts in the state besides its rows; none: they are rows of tables
+  */
+private[exchange] final case class ImportedRows(
+    left: DataFrame,
+    right: DataFrame,
+    emitted: Option[DataFrame] = None,
+    behind: Option[String] = None,
+    beside: Option[CarriedState] = None
+) {
+
+  /** The versions in which right rows count as late. In the exported query, each was made by a micro-batch; the
+    * number of versions in between has no meaning.
+    *
+    * {{{
+    *   _behind   null   12:31   12:31   12:40
+    *   version      1       2       2       3
+    * }}}
+    */
+  def lateVersions: Seq[LateRows] = behind.toSeq.flatMap { name =>
+    val micros = unix_micros(col(quoteIdentifier(name)))
+    val found = right.select(micros).distinct().collect().toSeq.filterNot(_.isNullAt(0)).map(_.getLong(0))
+    found.sorted.zipWithIndex.map { case (watermark, i) => LateRows(i + 2L, watermark) }
+  }
+
+  /** The left rows with the columns that [[io.tailrace.join.ImportableJoin.importing]] appends. */
+  def markedLeft: MarkedRows = {
+    val mark = ReadRows.freeName("_emitted", left.columns)
+    def marked(rows: DataFrame, isEmitted: Boolean) =
+      rows.select(rows.columns.toSeq.map(name => col(quoteIdentifier(name))) :+ lit(isEmitted).as(mark): _*)
+    val waiting = marked(left, isEmitted = false)
+    MarkedRows(emitted.fold(waiting)(of => waiting.unionByName(marked(of, isEmitted = true))), mark)
+  }
+
+  /** The same of the right rows.
+    *
+    * @param late [[lateVersions]]
+    */
+  def markedRight(late: Seq[LateRows]): MarkedRows = {
+    val mark = ReadRows.freeName("_late_in", right.columns)
+    val own = right.columns.toSeq.filterNot(behind.contains).map(name => col(quoteIdentifier(name)))
+    if (late.isEmpty) MarkedRows(right.select(own :+ lit(null).cast("bigint").as(mark): _*), mark)
+    else {
+      val micros = ReadRows.freeName("_micros", mark +: right.columns.toSeq)
+      val versions = right.sparkSession
+        .createDataFrame(late.map(of => (of.watermark, of.version)))
+        .toDF(micros, mark)
+      val isSame = unix_micros(col(quoteIdentifier(behind.get))) === col(micros)
+      val joined = right.join(broadcast(versions), isSame, "left")
+      MarkedRows(joined.select(own :+ col(mark): _*), mark)
+    }
+  }
+}
+
+/** @param mark the last column */
+private[exchange] final case class MarkedRows(frame: DataFrame, mark: String)
+
+/** The facts besides its rows that a new state takes from the exported one.
+  *
+  * @param operatorTime none: the join doesn't use the previous one
+  * @param amendsAfter  none: no left rows are amended
+  */
+private[exchange] final case class CarriedState(
+    expiredThrough: Long,
+    operatorTime: Option[Long],
+    amendsAfter: Option[Long]
+) {
+
+  /** @param oldest time of the left rows. An edited row may be older than all rows that haven't been emitted: it is
+    *               buffered, too
+    */
+  def restated(manifest: Manifest, oldest: Option[Long], late: Seq[LateRows]): Manifest = manifest.copy(
+    expiredThrough = Math.min(expiredThrough, oldest.fold(Long.MaxValue)(_ - 1)),
+    rightExpiredThrough = operatorTime.getOrElse(manifest.rightExpiredThrough),
+    lateRows = late,
+    amendsAfter = amendsAfter
   )
 }

@@ -9,7 +9,7 @@ object ExchangeErrors {
   def noExport(path: String): TailraceAnalysisException =
     refuse("TAILRACE_STATE_EXCHANGE_NO_EXPORT", "path" -> path)
 
-  /** @param what can't be imported: "operator 1 (stateStoreSave)" */
+  /** @param what the part that can't be imported: "operator 1 (stateStoreSave)" */
   def unsupported(what: Seq[String]): TailraceAnalysisException =
     refuse("TAILRACE_STATE_EXCHANGE_UNSUPPORTED", "what" -> what.mkString(", "))
 

@@ -19,21 +19,21 @@ import io.tailrace.checkpoint.{DurableFiles, SparkCheckpoint}
 import io.tailrace.common.WatermarkRules.{behind, ofMillis, saturatingAdd}
 import io.tailrace.common.{LiteralPath, OnFailure, TailraceConf}
 import io.tailrace.inspect.{StateColumns, StateDecoder}
-import io.tailrace.join.JoinCheckpoint
+import io.tailrace.join.{Growth, JoinCheckpoint}
 import io.tailrace.rewrite.{JoinState, MatchesOfLefts, RewriteErrors, StoppedQuery, StoredState}
 import io.tailrace.state._
 
-/** Writes the rows that wait in a checkpoint's joins as Parquet, with the columns of the user's streams. The query must
-  * not run. Nothing of the checkpoint is changed.
+/** Writes the buffered rows of a checkpoint's joins as Parquet, with the columns of the user's streams. The query must
+  * not run. The checkpoint isn't changed.
   *
   * {{{
-  *   operator-0/left       the left rows that wait, with all of their columns
-  *   operator-0/right      right rows: the columns of `on` by the right side's names, then the others. If some came
-  *                         late, behind them the watermark that a row was behind
+  *   operator-0/left       the buffered left rows, with all of their columns
+  *   operator-0/right      right rows: the columns of `on` by the right side's names, then the others. If some were
+  *                         late, a last column has the watermark at which a row was late
   *   operator-0/matches    with eager matching: left and right row of each match so far
-  *   operator-0/emitted    what is kept of left rows that were emitted and may be amended
-  *   sources               logs that sources have in the checkpoint
-  *   _tailrace_export.json what these are, written last
+  *   operator-0/emitted    the remains of left rows that were emitted and may be amended
+  *   sources               logs of sources in the checkpoint
+  *   _tailrace_export.json the description, written last
   * }}}
   */
 private[tailrace] final class Export(session: SparkSession, checkpoint: String, directory: String) {
@@ -59,13 +59,13 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
       }
   }
 
-  /** @param take what becomes of the rows of a table, with its name below the directory. It gives their number */
+  /** @param take receives the rows of a table and its name below the directory, and returns the number of rows */
   private def report(take: (String, DataFrame) => Long): ExportReport = {
     val (own, others) = query.operators
     val joins = own.map(query.stored)
     val exported = joins.zip(own.map(_.name)).map { case (join, name) => exportOf(join, name, take) }
-    // A query that ran meanwhile deletes versions, and the job ends with an error then. One that has begun a batch is
-    // no harm: the rows are those of one version.
+    // A query that ran meanwhile deletes versions, and the job ends with an error then. One that has begun a batch
+    // does no harm: the rows are those of one version.
     val (entry, commit) = (spark.entry(completed), spark.commit(completed))
     ExportReport(
       checkpoint,
@@ -81,7 +81,7 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
     )
   }
 
-  /** What other operators of ours keep, by their directories. */
+  /** The state of Tailrace's other operators, by their directories. */
   private def logs: Seq[String] = DurableFiles
     .in(query.root, conf)
     .list(query.root)
@@ -140,11 +140,11 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
   private def write(table: String, rows: DataFrame): Long = {
     val path = new Path(to, table).toString
     rows.write.parquet(path)
-    // Of the footers.
+    // Read from the footers.
     LiteralPath.reader(session.read).schema(rows.schema).parquet(path).count()
   }
 
-  /** What isn't in the rows that wait: each task reads a partition's state on its own. */
+  /** The facts that aren't in the buffered rows: each task reads a partition's state on its own. */
   private final class StoredTables(join: StoredState, columns: StateColumns) {
     private val layout = query.holding(join)
     private val set = query.setOf(join, layout)
@@ -193,7 +193,7 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
 /** The directory of an export, which one command alone fills: two at once would both write all rows.
   *
   * {{{
-  *   _tailrace_export.begun   written first, by a write that nobody can do twice
+  *   _tailrace_export.begun   written first, by a write that only one writer can do
   *   operator-0/...
   *   _tailrace_export.json    the export is complete
   *                            and the first file is deleted
@@ -208,7 +208,7 @@ private[exchange] final class ExportDirectory(path: Path, conf: Configuration) {
     if (files.list(path).nonEmpty) throw RewriteErrors.destinationExists(name)
   }
 
-  /** Runs what writes the files. If it fails, nothing of them is left. */
+  /** Runs code that writes the files. If it fails, none of them are left. */
   def fill[T](write: => T): T = SparkCheckpoint.naming {
     checkFree()
     val isNew = !files.exists(path)
@@ -230,8 +230,8 @@ private[exchange] final class ExportDirectory(path: Path, conf: Configuration) {
   }(RewriteErrors.failed(name, _))
 }
 
-/** The matches that eager matching has found for left rows that wait, in a task: with the left row, and the right row as
-  * it came, of which the state may have nothing else any more.
+/** The matches that eager matching has found for buffered left rows, in a task: with the left row, and the right row as
+  * it arrived, which may no longer be in the state otherwise.
   */
 private[exchange] final class MatchedRows(
     join: JoinState,
@@ -244,7 +244,8 @@ private[exchange] final class MatchedRows(
 
   private lazy val rights: Array[Long] = {
     val found = Array.newBuilder[Long]
-    opened.sections(StoreKind.RightKeySorted).foreach(_.foreachRow(found += _.seq))
+    val living = LivingRows.of(state)
+    opened.sections(StoreKind.RightKeySorted).foreach(living.foreachRow(_)(found += _.seq))
     val all = found.result()
     Arrays.sort(all)
     all
@@ -289,13 +290,13 @@ private[exchange] object MatchedRows {
     .add("right", right)
 }
 
-/** Pairs in one window that eager matching hasn't made, because the right row came when the window of the left one had
-  * closed, though that still waited for the next release step. The state says of no right row when it came; to match the
-  * rows anew, as an import does, would make these pairs.
+/** Pairs in one window that eager matching hasn't made, because the right row arrived after the window of the left one
+  * had closed, but before its release step. The state doesn't have the arrival times of right rows, so matching the rows
+  * again, as an import does, would make these pairs.
   */
 private[exchange] object MissedMatches {
 
-  /** @param left        the left rows that wait; `right` and `matches` are the other tables of the export
+  /** @param left        the buffered left rows; `right` and `matches` are the other tables of the export
     * @param watermarkMs of the next batch
     */
   def count(
@@ -327,18 +328,18 @@ private[exchange] object MissedMatches {
   }
 }
 
-/** What the partitions of a join's state say beside its rows. */
+/** The facts in the partitions of a join's state besides its rows. */
 private[exchange] final class StateFacts(manifests: Seq[Manifest]) {
 
   /** Results of left rows up to this time were emitted in all partitions. */
   def expiredThrough: Long = manifests.map(_.expiredThrough).min
   def operatorTime: Long = manifests.map(_.rightExpiredThrough).min
 
-  /** After the latest of them, all have what it takes. */
+  /** The latest time of all partitions: after it all can amend. */
   def amendsAfter: Option[Long] =
     Option.when(manifests.forall(_.amendsAfter.nonEmpty))(manifests.flatMap(_.amendsAfter).max)
 
-  /** True if rows were late that left rows in the state don't get. */
+  /** True if there were late rows that left rows in the state don't get. */
   def hasLateRows: Boolean = manifests.exists(_.lateRows.nonEmpty)
 
   /** True if left rows that were emitted may be amended. */
@@ -359,4 +360,91 @@ private[exchange] object StateFacts {
     }
     new StateFacts(manifests.toSeq)
   }
+}
+
+/** A partition's state that a task of an export reads, until the task ends. */
+private[exchange] final class PartitionState(join: JoinState, partition: Int, conf: Configuration) {
+  private val outside = new OutsideState(
+    SparkState.localDirectory(s"tailrace-export-${join.operator}-$partition"),
+    join.files(join.before, partition, conf),
+    join.version,
+    join.before.id(partition),
+    join.shapes
+  )
+  // Listeners run in reverse order: cursors are closed before it.
+  TaskContext.get().addTaskCompletionListener[Unit](_ => outside.close())
+
+  def state: LoadedState = outside.state
+
+  def sections(kind: StoreKind): Seq[LiveSection] = {
+    val found = state.sections.filter(_.section.kind == kind)
+    LiveSection.prepare(found)
+    found
+  }
+
+  /** The rows of a store that count, section by section.
+    *
+    * @param after rows up to this time are left out
+    * @param row   returns a copy
+    */
+  def rows(kind: StoreKind, after: Long = Long.MinValue)(
+      row: (LiveSection, RunCursor) => InternalRow
+  ): Iterator[InternalRow] = {
+    val rule = LivingRows.of(state).in(kind).after(after)
+    sections(kind).iterator.flatMap { live =>
+      val cursor = rule.cursor(live)
+      TaskContext.get().addTaskCompletionListener[Unit](_ => cursor.close())
+      Iterator
+        .continually(cursor.isValid)
+        .takeWhile { isValid =>
+          if (!isValid) cursor.close()
+          isValid
+        }
+        .map { _ =>
+          val taken = row(live, cursor.row)
+          cursor.next()
+          taken
+        }
+    }
+  }
+}
+
+/** Rows of a label join that an export has in addition to the buffered rows, in a task. */
+private[exchange] final class StoredRows(
+    join: JoinState,
+    columns: StateColumns,
+    partition: Int,
+    conf: Configuration
+) {
+  private val opened = new PartitionState(join, partition, conf)
+  private val decoder = new StateDecoder(columns)
+  private val manifest: Manifest = opened.state.manifest
+
+  /** The right rows, with the columns of the key first, and in the last column the watermark at which one was late.
+    *
+    * @param after of the join's window
+    * @param grown earlier windows. Under a longer one, the row was late for left rows that are older by the difference.
+    *              So is a row that was later by the same amount under the current window
+    */
+  def rights(after: Long, grown: Seq[Growth]): Iterator[InternalRow] = {
+    val late = new LateBatches(manifest.lateRows)
+    val behind = manifest.lateRows.map { batch =>
+      val (then, _) = Growth.of(batch.version - 1, grown)
+      batch.watermark - Math.max(0L, then.getOrElse(after) - after)
+    }.toArray
+    val types = (columns.key ++ columns.right).map(_.dataType) :+ TimestampType
+    val whole = UnsafeProjection.create(types.toArray[DataType])
+    opened.rows(StoreKind.RightKeySorted) { (live, row) =>
+      val batch = late.of(row.seq, row.time)
+      val last = new GenericInternalRow(Array[Any](if (batch < 0) null else behind(batch)))
+      val own = new JoinedRow(decoder.key(live, row), decoder.right(live, row))
+      whole(new JoinedRow(own, last)).copy()
+    }
+  }
+
+  /** The remains of the left rows that were emitted and may be amended. */
+  def emitted: Iterator[InternalRow] =
+    opened.rows(StoreKind.LeftOut, after = manifest.amendsAfter.getOrElse(Long.MinValue)) { (live, row) =>
+      decoder.left(live, row).copy()
+    }
 }

@@ -17,18 +17,10 @@ import io.tailrace.inspect.StateColumns
 import io.tailrace.join.{ColumnTexts, ImportableJoin, JoinCheckpoint, JoinNode, KeptColumns, LabelSettings}
 import io.tailrace.plan.TailraceNode
 
-/** What an import has made.
-  *
-  * @param batch that the query continues behind
-  * @param left  rows
-  * @param right rows
-  */
-final case class ImportReport(checkpoint: String, batch: Long, left: Long, right: Long)
-
 /** Rows that a query's join begins with.
   *
-  * @param offsets     where each source of the query has been read to: Spark's JSON of it, in the order of the query, "-"
-  *                    for a source that begins as it is set. None: all begin as they are set
+  * @param offsets     the end of each source's read rows: Spark's JSON of it, in the order of the query, "-"
+  *                    for a source that begins by its options. None: all begin by their options
   * @param watermarkMs of the first batch, in milliseconds
   * @param batch       the last one that the query's sink has; 0 for a new sink
   * @param dryRun      only checks and counts the rows
@@ -69,7 +61,7 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
     throw ExchangeErrors.unsupported(Seq("a stream that is no input of the join"))
   if (join.left.output.exists(_.name == JoinCheckpoint.Part))
     throw ExchangeErrors.unsupported(Seq("hot keys"))
-  // The micro-batch would find them, too; nothing has been written yet here.
+  // The micro-batch would find these errors, too; here nothing has been written yet.
   private val stateful = query.collect { case node if Import.keepsState(node) => s"Spark's ${node.nodeName}" }
   if (stateful.nonEmpty) throw ExchangeErrors.unsupported(stateful)
 
@@ -100,9 +92,9 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
     bootstrap.run(asJoined, join.leftTime.name, beginning, dryRun)((_, _) => query)
   }
 
-  /** The columns that the side has, of the rows, by name.
+  /** The columns of the side, selected from the rows by name.
     *
-    * @param also one more column of the table
+    * @param also an additional column of the table
     */
   private def rows(
       side: String,
@@ -113,7 +105,7 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
     val same = session.sessionState.conf.resolver
     def found(column: Attribute): Option[(String, DataType)] =
       table.schema.find(field => same(field.name, column.name)).map(field => field.name -> field.dataType)
-    // Tables say of few parts that they are never null.
+    // Tables declare few columns as never null.
     val missing =
       wanted.filterNot(column => found(column).exists(of => Cast.canUpCast(of._2, nullable(column.dataType))))
     if (missing.nonEmpty)
@@ -136,7 +128,7 @@ private object Import {
   })
 }
 
-/** Makes a checkpoint of an export, whose rows may have been edited, for the query that it is of. */
+/** Makes a checkpoint of an export, whose rows may have been edited, for the exported query. */
 private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: String, directory: String) {
   private val root = LiteralPath.of(directory)
   private val conf = session.sessionState.newHadoopConf()
@@ -214,7 +206,7 @@ private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: 
     )
 }
 
-/** The tables of an export, and what its state says beside them. */
+/** The tables of an export, and the facts in its state besides them. */
 final class ExportedRows private[exchange] (session: SparkSession, root: Path, report: ExportReport) {
   private val exported = report.operators.head
   private val directory = root.toString
@@ -232,7 +224,7 @@ final class ExportedRows private[exchange] (session: SparkSession, root: Path, r
 
   private def read(table: String, schema: StructType): DataFrame = {
     val found = files(table)
-    // Parquet files say of no part that it is never null.
+    // Parquet files declare no column as never null.
     val missing = schema.filterNot(column =>
       found.schema.exists(f => f.name == column.name && nullable(f.dataType) == nullable(column.dataType))
     )
@@ -246,7 +238,7 @@ final class ExportedRows private[exchange] (session: SparkSession, root: Path, r
   private[exchange] def right: DataFrame =
     rightOf(ColumnTexts.read(settings(JoinCheckpoint.RightColumns)).get)
 
-  /** Right rows, and those of which eager matching has kept the matches alone: it finds them again. */
+  /** Right rows, including those of which eager matching keeps only the matches: it finds them again. */
   private def rightOf(schema: StructType): DataFrame = {
     val waiting = read("right", schema)
     if (!exported.rows.contains("matches")) waiting
@@ -277,7 +269,7 @@ final class ExportedRows private[exchange] (session: SparkSession, root: Path, r
       Option.when(amends && exported.rows.contains("emitted"))(files("emitted")),
       column,
       state.map { of =>
-        // Where groups are decided, right rows up to there have left, and none of them is in the tables.
+        // If groups are decided early, right rows up to there have been evicted, and none of them is in the tables.
         CarriedState(
           of.expiredThrough,
           Option.when(!isDecided)(of.operatorTime),
@@ -287,7 +279,7 @@ final class ExportedRows private[exchange] (session: SparkSession, root: Path, r
     )
   }
 
-  /** Rows whose window has closed may still be in the state, and get no partner. */
+  /** Rows whose window has closed may still be in the state, and get no matches. */
   private def openLefts(left: DataFrame): DataFrame = {
     val after = JoinCheckpoint.duration(settings, JoinCheckpoint.After).get
     val closed = behind(ofMillis(Some(report.lateWatermarkMs)), after)
@@ -328,7 +320,7 @@ final class ExportedRows private[exchange] (session: SparkSession, root: Path, r
 
 private[exchange] object ExportedRows {
 
-  /** Settings that decide what rows in the state mean. With others, rows are taken as those of tables. */
+  /** Settings that determine the meaning of rows in the state. With others, rows are treated as those of tables. */
   private val Meaning: Seq[String] = {
     import JoinCheckpoint._
     Seq(

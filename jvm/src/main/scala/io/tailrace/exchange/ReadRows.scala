@@ -10,7 +10,7 @@ import org.apache.spark.sql.{DataFrame, functions}
 
 import io.tailrace.common.LiteralPath
 
-/** What is asked of rows before they are written. */
+/** Checks of rows before they are written. */
 private[exchange] object ReadRows {
 
   /** Reads each row with all of its columns, as the command that writes them does. @return how many there are */
@@ -29,8 +29,8 @@ private[exchange] object ReadRows {
     Option.when(!found.isNullAt(2))(found.getLong(2))
   }
 
-  /** Parquet files, as they are now: Spark takes rows that a session has cached for those of files that are read in the
-    * same way.
+  /** Parquet files, as they are now: Spark would use rows that a session has cached for files that are read in the same
+    * way.
     */
   def files(session: SparkSession, path: Path): DataFrame =
     LiteralPath.reader(session.read).option("tailrace.read", UUID.randomUUID.toString).parquet(path.toString)

@@ -7,7 +7,7 @@ import org.apache.spark.sql.tailrace.{CheckpointCommit, CheckpointOperator, Spar
 import io.tailrace.checkpoint.SparkCheckpoint
 import io.tailrace.common.{Errors, EventTimes, LiteralPath}
 import io.tailrace.join.JoinCheckpoint
-import io.tailrace.state.{CheckpointFiles, Manifest, Section, StateLayout}
+import io.tailrace.state.{CheckpointFiles, Manifest, StateLayout}
 
 /** Reads a query's checkpoint from outside, while the query runs or not. Manifests have all that it reports,
   * so it reads no run.
@@ -250,11 +250,17 @@ object CheckpointReport {
   }
 
   private def stores(manifests: Seq[Manifest]): Seq[StoreReport] = {
-    val alive = manifests.flatMap(m => m.runs.flatMap(_.sections).map(_ -> m.expiredThrough))
+    val alive = manifests.flatMap(m => m.runs.flatMap(_.sections).map(_ -> m.expiry))
     alive.groupBy(_._1.kind).toSeq.sortBy(_._1.id).map { case (kind, sections) =>
       val times = sections.filter { case (section, _) => section.liveRows > 0 }
       // Of two at the same time the row that is sure to be there comes first.
-      val oldest = times.map { case (section, through) => oldestOf(section, through) }.sorted.headOption
+      val oldest = times
+        .map { case (section, expiry) =>
+          val time = expiry.notBefore(section)
+          (time, time > section.minTime)
+        }
+        .sorted
+        .headOption
       StoreReport(
         kind.name,
         sections.map { case (section, _) => section.liveRows }.sum,
@@ -265,9 +271,4 @@ object CheckpointReport {
       )
     }
   }
-
-  /** The time of the section's oldest row that hasn't expired, and whether it is only a bound. */
-  private def oldestOf(section: Section, expiredThrough: Long): (Long, Boolean) =
-    if (section.kind.timeSorted && section.minTime <= expiredThrough) (expiredThrough + 1, true)
-    else (section.minTime, false)
 }

@@ -1,7 +1,5 @@
 package io.tailrace.inspect
 
-import scala.collection.mutable
-
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.tailrace.SparkState
 
@@ -22,8 +20,6 @@ private[inspect] final class OpenedPartition(
   private val sought = Seq(Side.Left, Side.Right)
     .flatMap(side => lookup.map(keys => side -> new SoughtKeys(keys.of(side))))
     .toMap
-  private val goneOf = mutable.Map.empty[StoreKind, GoneRows]
-
   private val outside = new OutsideState(
     SparkState.localDirectory(s"tailrace-state-${partition.partition}"),
     partition.files(conf),
@@ -33,6 +29,9 @@ private[inspect] final class OpenedPartition(
     lookup.nonEmpty
   )
   import outside.state
+
+  /** Which rows of the version count. */
+  val living: LivingRows = LivingRows.of(state)
 
   /** Those of every `of`-th run, from number `slice` on. */
   def sections(slice: Int, of: Int): Seq[LiveSection] = {
@@ -52,23 +51,8 @@ private[inspect] final class OpenedPartition(
   /** All sections, whatever is asked for: run, store and bucket of each. */
   def names: Set[(String, String, Long)] = state.sections.map(OpenedPartition.nameOf).toSet
 
-  /** Rows up to there have left. A section that is ordered by key still has them. */
-  def leftThrough(kind: StoreKind): Long = kind match {
-    case StoreKind.HeldRight | StoreKind.RightTimeSorted => state.manifest.rightExpiredThrough
-    case StoreKind.LeftTimeSorted | StoreKind.LeftKeySorted | StoreKind.HeldLeft =>
-      state.manifest.expiredThrough
-    case _ => Long.MinValue
-  }
-
-  private def gone(kind: StoreKind): GoneRows =
-    goneOf.getOrElseUpdate(kind, GoneRows.of(state.sections, kind))
-
   /** True if rows of a store may leave one by one. */
   def hasMarks(kind: StoreKind): Boolean = state.sections.exists(_.section.kind.marks.contains(kind))
-
-  /** True if a row of a store hasn't left. */
-  def counts(kind: StoreKind, row: RunCursor): Boolean =
-    row.time > leftThrough(kind) && !gone(kind).contains(row.seq)
 
   /** The rows of a section that count and that are asked for.
     *
@@ -80,15 +64,15 @@ private[inspect] final class OpenedPartition(
     val isRight = Side.of(kind).contains(Side.Right)
     // Eager matching keeps the keys of left rows again, without the rows.
     val hasKeysAlone = kind == StoreKind.LeftKeySorted
-    val left = leftThrough(kind)
+    val counting = living.in(kind)
     new SectionRows(
       live,
-      if (left == Long.MaxValue) left else Math.max(asked.from, left + 1),
+      Math.max(asked.from, counting.notBefore(live.section)),
       Math.min(asked.through, through),
       sought.get(Side.of(kind).get),
       row => decoder.key(live, row): Unit,
       row =>
-        counts(kind, row) && !(hasKeysAlone && RowLayout.valueLength(row.base, row.at) == 0) &&
+        counting.counts(row) && !(hasKeysAlone && RowLayout.valueLength(row.base, row.at) == 0) &&
           // A right row of a hot key is in the state once for each part of the key.
           !(isRight && columns.part.exists(decoder.key(live, row).getInt(_) != 0)) && also(row)
     )

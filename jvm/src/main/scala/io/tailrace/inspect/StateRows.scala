@@ -14,7 +14,7 @@ import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.util.SerializableConfiguration
 
 import io.tailrace.join.Side
-import io.tailrace.state.{LiveSection, LocalRun, RowLayout, RunCursor}
+import io.tailrace.state.{LiveSection, RowLayout, RunCursor}
 
 /** What a task reads of a join's state.
   *
@@ -127,7 +127,7 @@ private[inspect] final case class StatePart(change: UTF8String, rows: SectionRow
 private[inspect] object StatePart {
 
   /** Lets their runs come side by side. */
-  def prepare(sections: Seq[LiveSection]): Unit = LocalRun.prepare(sections)
+  def prepare(sections: Seq[LiveSection]): Unit = LiveSection.prepare(sections)
 }
 
 /** Pages of the state that a query has read, in Spark's metrics. */
@@ -177,10 +177,11 @@ private[inspect] final class ChangedRows(before: OpenedPartition, after: OpenedP
   private def left(live: LiveSection): Option[StatePart] = {
     val kind = live.section.kind
     val isMarked = after.hasMarks(kind)
-    val through = after.leftThrough(kind)
-    val mayHaveLeft = isMarked || (through > before.leftThrough(kind) && through >= live.section.minTime)
+    val now = after.living.in(kind)
+    val mayHaveLeft =
+      isMarked || (now.through > before.living.in(kind).through && now.through >= live.section.minTime)
     Option.when(mayHaveLeft) {
-      val rows = before.rows(live, if (isMarked) Long.MaxValue else through)(!after.counts(kind, _))
+      val rows = before.rows(live, if (isMarked) Long.MaxValue else now.through)(!now.counts(_))
       StatePart(Gone, rows)
     }
   }

@@ -15,7 +15,7 @@ final class ExpiringRows(kind: StoreKind, from: Long, through: Long, sections: S
     if (from >= through) Nil
     else
       sections.filter(live => live.section.minTime <= through && live.section.maxTime > from),
-    kind.order,
+    RunCursor.inOrder(kind.order),
     from,
     through
   )

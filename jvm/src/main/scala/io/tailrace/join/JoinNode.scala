@@ -1,13 +1,8 @@
 package io.tailrace.join
 
-import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
-import org.apache.spark.sql.catalyst.plans.physical.Partitioning
-import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.tailrace.{QueryStart, SparkPlans}
-import org.apache.spark.sql.types.MetadataBuilder
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.tailrace.QueryStart
 
 import io.tailrace.checkpoint.RepartitionTurn
 import io.tailrace.plan.{StreamJoin, WriteCheck}
@@ -73,45 +68,6 @@ trait ImportableJoin extends JoinNode {
     *              row counts as late; null for a row that wasn't late
     */
   def importing(left: LogicalPlan, right: LogicalPlan): ImportableJoin
-}
-
-/** Each side of a join has one event time. Further columns may be marked as event times, in the pairs of
-  * another join for instance. The join takes the mark from them: the watermark after it is about the side's
-  * own event time, and a row may be older by another column. Spark refuses two marked columns in the input of
-  * a join.
-  */
-object OneEventTime {
-  private val key = EventTimeWatermark.delayKey
-
-  def of(columns: Seq[Attribute], time: Attribute): Seq[Attribute] =
-    columns.map(a => if (a.exprId == time.exprId) a else unmarked(a))
-
-  /** A column that is emitted from a stream's state. It may be null where it isn't in the input, at any depth: rows may
-    * have been written before there was such a column ([[ColumnChanges]]).
-    */
-  def lacking(column: Attribute): Attribute =
-    column.withNullability(true).withDataType(SparkPlans.nullable(column.dataType))
-
-  def unmarked(column: Attribute): Attribute =
-    if (!column.metadata.contains(key)) column
-    else column.withMetadata(new MetadataBuilder().withMetadata(column.metadata).remove(key).build())
-}
-
-/** Gives the same rows with one event time. Spark would remove a projection that does the same. */
-final case class OneEventTimeExec(time: Attribute, child: SparkPlan) extends UnaryExecNode {
-  override def output: Seq[Attribute] = OneEventTime.of(child.output, time)
-  override def outputPartitioning: Partitioning = child.outputPartitioning
-  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
-  override protected def doExecute(): RDD[InternalRow] = child.execute()
-  override protected def withNewChildInternal(newChild: SparkPlan): OneEventTimeExec = copy(child = newChild)
-}
-
-object OneEventTimeExec {
-
-  /** A side of a streaming join. */
-  def side(plan: SparkPlan, time: Attribute): SparkPlan =
-    if (plan.output.count(_.metadata.contains(EventTimeWatermark.delayKey)) > 1) OneEventTimeExec(time, plan)
-    else plan
 }
 
 /** Refuses the setting with which Spark gives all stateful operators of a query one watermark. A join emits rows behind

@@ -20,6 +20,7 @@ final case class JoinSchema(left: String, right: String) {
 }
 
 object JoinSchema {
+
   /** @param right without the keys */
   def of(left: StructType, right: StructType): JoinSchema =
     JoinSchema(SparkPlans.asStored(left).json, SparkPlans.asStored(right).json)

@@ -1,5 +1,9 @@
 package io.tailrace.join
 
+import scala.util.matching.Regex
+
+import org.apache.spark.sql.types.StructType
+
 import io.tailrace.common.Durations
 
 /** One setting that a checkpoint pins, because it decides what the rows of the state mean.
@@ -90,8 +94,7 @@ private[tailrace] object MissingSetting {
     *
     * @param refusal why the query can't resume nevertheless, by the settings of the checkpoint
     */
-  final case class Unknown(refusal: Map[String, String] => Option[String] = _ => None)
-      extends MissingSetting
+  final case class Unknown(refusal: Map[String, String] => Option[String] = _ => None) extends MissingSetting
 }
 
 /** The direction in which a setting may change at a restart.
@@ -196,7 +199,10 @@ private[join] final class ResumedSettings(pinned: PinnedSettings, written: Map[S
 
   /** Names of durations that this start changes as they may change. */
   def durations: Set[String] =
-    described.values.filter(one => one.change.allows(before.get(one.name), now.get(one.name))).map(_.name).toSet
+    described.values
+      .filter(one => one.change.allows(before.get(one.name), now.get(one.name)))
+      .map(_.name)
+      .toSet
 
   /** Sentences about what can't change.
     *
@@ -231,4 +237,84 @@ private[join] final class ResumedSettings(pinned: PinnedSettings, written: Map[S
     described.getOrElse(name, PinnedSetting(name, PinnedValue.Absent))
 
   private def mayLack(name: String): Boolean = pinned.mayLack.exists(name.startsWith(_))
+}
+
+/** The sentence of an error about a setting that has changed since a checkpoint was written, in the words of the call. */
+private[tailrace] trait SettingWords {
+
+  /** @param name of the setting in the checkpoint
+    * @param was  in the checkpoint, and `now` in the query; none: it isn't there
+    * @return none if the sentence of another setting says it
+    */
+  def changed(name: String, was: Option[String], now: Option[String]): Option[String]
+}
+
+private[tailrace] object SettingWords {
+  private val Micros: Regex = """\b(\d{1,18}) microseconds\b""".r
+
+  /** A checkpoint has durations in microseconds, and booleans as the JVM writes them. */
+  def text(setting: String): String = setting match {
+    case "true" => "True"
+    case "false" => "False"
+    case other => Micros.replaceAllIn(other, found => Durations.words(found.group(1).toLong))
+  }
+
+  /** @param name as people call it, with its article or its quotes
+    * @param verb of the past and of the present
+    */
+  def sentence(
+      name: String,
+      was: Option[String],
+      now: Option[String],
+      verb: (String, String) = "was" -> "is"
+  ): String = {
+    val before = was.fold(s"${verb._1} not given")(text => s"${verb._1} '${SettingWords.text(text)}'")
+    val after = now.fold(s"${verb._2} not given now")(text => s"${verb._2} now '${SettingWords.text(text)}'")
+    s"$name $before and $after"
+  }
+
+  /** The setting has the name of its argument.
+    *
+    * @param absent the value of the argument that the checkpoint doesn't name; none: it is not given
+    */
+  final case class Argument(absent: Option[String] = None) extends SettingWords {
+    override def changed(name: String, was: Option[String], now: Option[String]): Option[String] =
+      Some(sentence(s"`$name`", was.orElse(absent), now.orElse(absent)))
+  }
+
+  /** The last of the horizons is the window's end, which has a sentence of its own. */
+  case object Horizons extends SettingWords {
+    override def changed(name: String, was: Option[String], now: Option[String]): Option[String] = {
+      def named(ends: Option[String]) = ends.map(_.split(", ").toSeq.init).filter(_.nonEmpty)
+      val (before, after) = (named(was), named(now))
+      Option.when(before != after)(
+        sentence(s"`$name`", before.map(_.mkString(", ")), after.map(_.mkString(", ")))
+      )
+    }
+  }
+}
+
+/** Errors' words for columns that have changed since a checkpoint was written. */
+private[tailrace] trait ColumnWords {
+
+  /** The consequences of other columns on a side. */
+  def columns(side: String, from: StructType, to: StructType): ColumnChanges.Told
+
+  /** Reasons why right columns can't be there again that the query had once, and lacked meanwhile.
+    *
+    * @param settings of the checkpoint
+    * @param from     the right columns that it had last
+    * @param areNamed whether it is known by name which sources come back
+    */
+  def returned(settings: Map[String, String], from: StructType, areNamed: Boolean): Seq[String]
+}
+
+private[tailrace] object ColumnWords {
+  case object OfJoin extends ColumnWords {
+    override def columns(side: String, from: StructType, to: StructType): ColumnChanges.Told =
+      ColumnChanges.tell(side, from, to)
+
+    override def returned(settings: Map[String, String], from: StructType, areNamed: Boolean): Seq[String] =
+      Nil
+  }
 }

@@ -39,7 +39,7 @@ private[tailrace] final class WaitingLeft extends Serializable {
   private def timesOf(store: TailraceStateStore, kind: StoreKind): Option[(Long, Long)] = {
     val living = store.sectionsOf(kind).map(_.section).filter(_.liveRows > 0)
     Option.when(living.nonEmpty) {
-      Math.max(living.map(_.minTime).min, store.expiredThrough + 1) -> living.map(_.maxTime).max
+      living.map(store.expiry.notBefore).min -> living.map(_.maxTime).max
     }
   }
 }

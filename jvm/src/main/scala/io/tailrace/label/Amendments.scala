@@ -188,7 +188,8 @@ private[label] object Amendments {
 
 /** Left rows by key, time and number, each once, out of local files. */
 private[label] final class AmendedLefts(runs: Seq[ScratchRun]) extends AutoCloseable {
-  private val rows = new MergedSections(runs.flatMap(_.sections), AmendedLefts.Kind.order, Long.MinValue)
+  private val rows =
+    new MergedSections(runs.flatMap(_.sections), RunCursor.inOrder(AmendedLefts.Kind.order), Long.MinValue)
   private var last = -1L
 
   /** Fills an empty chunk. @return the numbers of its rows, by key and time */

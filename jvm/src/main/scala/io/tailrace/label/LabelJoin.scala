@@ -16,7 +16,14 @@ import org.apache.spark.sql.types.{BinaryType, DataType}
 
 import io.tailrace.common.TailraceConf
 import io.tailrace.driver.ReportExec
-import io.tailrace.join.{BatchJoinExec, CloseAfter, ImportableJoin, JoinColumns, PinnedSettings, StoredJoinExec}
+import io.tailrace.join.{
+  BatchJoinExec,
+  CloseAfter,
+  ImportableJoin,
+  JoinColumns,
+  PinnedSettings,
+  StoredJoinExec
+}
 import io.tailrace.plan.WriteCheck
 
 /** The logical node of `tailrace.join`, for batch and streaming DataFrames.

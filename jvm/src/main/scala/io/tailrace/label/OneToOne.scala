@@ -37,7 +37,7 @@ private[label] final class OneToOne(context: StoredJoinContext, bucketWidth: Lon
       extends MatchedPairs {
     private val probes = {
       val all = if (sections.isEmpty) Nil else probing
-      new RowsInOrder(new MergedSections(all, RowOrder.Key, Long.MinValue), context)
+      new RowsInOrder(new MergedSections(all, RunCursor.inOrder(RowOrder.Key), Long.MinValue), context)
     }
     private val (probeKind, otherKind) =
       if (window.probesAreLeft) (LeftKeySorted, RightKeySorted) else (RightKeySorted, LeftKeySorted)

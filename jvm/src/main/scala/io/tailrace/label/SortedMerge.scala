@@ -86,7 +86,7 @@ final class SortedMerge(
     position = -1
     groupEnd = 0
     reached = probes.reachable(sections, from, to)
-    LocalRun.prepare(reached)
+    LiveSection.prepare(reached)
     cursors = new Array[KeyCursor](reached.size)
     prefixes = new Array[Long](reached.size)
     reached.foreach { live =>

@@ -41,16 +41,21 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
   override def leftSpread: Option[Expression] = if (settings.isGrouped) columns.spreadOfNullKeys else None
 
   override def pinned(columns: JoinColumns): PinnedSettings = {
-    val ofColumns = PinnedSettings.ofColumns(columns)
+    val ofColumns = PinnedSettings
+      .ofColumns(columns)
       // Hot keys are split by one more key column, which their error doesn't mention.
       .map(_.copy(follows = Some(JoinCheckpoint.Hot)))
     val ofJoin = ofColumns ++ Seq(
       PinnedSetting.fixed(JoinCheckpoint.How, settings.output.name),
-      PinnedSetting.fixed(TailraceConf.JoinStrategy.key, strategyText).copy(follows = Some(JoinCheckpoint.How)),
+      PinnedSetting
+        .fixed(TailraceConf.JoinStrategy.key, strategyText)
+        .copy(follows = Some(JoinCheckpoint.How)),
       PinnedSetting.duration(JoinCheckpoint.Before, settings.window.before).copy(change = beforeMayBe),
       PinnedSetting.duration(JoinCheckpoint.After, settings.window.after).copy(change = afterMayBe),
       PinnedSetting.optional(JoinCheckpoint.Hot, settings.hot),
-      PinnedSetting.optional(JoinCheckpoint.Horizons, settings.horizons.map(_.text)).copy(words = SettingWords.Horizons),
+      PinnedSetting
+        .optional(JoinCheckpoint.Horizons, settings.horizons.map(_.text))
+        .copy(words = SettingWords.Horizons),
       PinnedSetting
         .optional(JoinCheckpoint.ExactlyOne, Option.when(settings.exactlyOne)("true"))
         .copy(words = SettingWords.Argument(absent = Some("False"))),
@@ -68,7 +73,7 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
     )
   }
 
-  /** The strategy of `release="decided"` has the name that it has in the argument only. */
+  /** `release="decided"` is a setting of its own, so its strategy has no second name here. */
   private def strategyText: String =
     if (settings.decided) MatchStrategy.Lazy.name else settings.strategy.name
 
@@ -81,12 +86,12 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
     else if (settings.form.mayShrink) SettingChange.LongerOrShorter
     else SettingChange.Longer
 
-  /** With horizons, versions have been emitted by the window of before. */
+  /** With horizons, versions have been emitted by the previous window. */
   private def beforeMayBe: SettingChange =
     if (settings.form.mayShrink && settings.horizons.isEmpty) SettingChange.Shorter else SettingChange.Never
 
-  /** With shorter steps than before, rows that were held back would be behind the watermark of what follows.
-    * With longer ones that watermark would go back, and what has left there could come again.
+  /** With shorter steps, buffered rows would be behind the watermark downstream. With longer ones that watermark would go
+    * back, and rows that have left the state there could come again.
     */
   private def releaseSteps: PinnedSetting = PinnedSetting(
     JoinCheckpoint.ReleaseEvery,

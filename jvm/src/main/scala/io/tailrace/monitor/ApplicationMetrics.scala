@@ -14,8 +14,8 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.scheduler.{SparkListener, SparkListenerApplicationEnd}
-import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
-import org.apache.spark.sql.streaming.StreamingQueryProgress
+import org.apache.spark.sql.streaming.StreamingQueryListener._
+import org.apache.spark.sql.streaming.{StreamingQueryListener, StreamingQueryProgress}
 import org.apache.spark.sql.tailrace.{SparkMonitoring, StreamWatermarks}
 
 import io.tailrace.checkpoint.DurableFiles
@@ -90,7 +90,7 @@ private[monitor] final class ApplicationMetrics(context: SparkContext) extends L
   private def end(id: String, failed: Boolean): Unit = synchronized {
     Option(queries.get(id)).foreach(_.ended(failed))
     ended.put(id, ())
-    // So that the last values are seen, and a driver that runs thousands of queries keeps few.
+    // So the last values stay visible, and a driver that runs thousands of queries keeps few.
     while (ended.size > MostEnded) {
       val oldest = ended.keySet.iterator.next()
       ended.remove(oldest)
@@ -123,7 +123,7 @@ private[monitor] final class ApplicationMetrics(context: SparkContext) extends L
     if (isTaken) s"$simpleName-${id.take(8)}" else simpleName
   }
 
-  /** Lets the registry have a gauge for each series. */
+  /** Registers a gauge for each series. */
   private def show(): Unit = {
     val now = values.map { case (key, value) => registryName(key) -> value }.toMap
     (shown.keySet -- now.keySet).foreach(registry.remove)
@@ -162,9 +162,9 @@ private[monitor] object ApplicationMetrics {
   *   12:08:00                      --> <directory>/date=2026-01-01/<application>-<unique>.json, two lines
   * }}}
   *
-  * A file a micro-batch would be thousands a day. So lines wait for a minute, or for the end of their query. A
-  * driver that is killed loses those of its last minute. If the directory can't be written to, queries go on,
-  * the log says so, and lines wait for the next minute.
+  * A file per micro-batch would be thousands per day. So lines are buffered for a minute, or until their query ends. A
+  * driver that is killed loses those of its last minute. If the directory can't be written to, queries continue, a
+  * warning is logged, and lines stay buffered for the next minute.
   *
   * @param application its id, which begins the files' names
   */
@@ -195,7 +195,7 @@ private[monitor] final class ProgressHistory(directory: Path, conf: Configuratio
     forgetOldest()
   }
 
-  /** Writes the lines that wait. Calls wait for each other, so that a query's end finds its lines written. */
+  /** Writes the buffered lines. Calls wait for each other, so that a query's end finds its lines written. */
   def flush(): Unit = writing.synchronized {
     val lines = synchronized { val taken = waiting; waiting = Queue.empty; taken }
     // Days one after the other: a failure keeps those that aren't written yet.
@@ -208,7 +208,7 @@ private[monitor] final class ProgressHistory(directory: Path, conf: Configuratio
   private def write(day: LocalDate, lines: Seq[String]): Unit = {
     val file = new Path(new Path(directory, s"date=$day"), s"$application-${UUID.randomUUID}.json")
     try files.create(file)(_.write(lines.mkString("", "\n", "\n").getBytes(UTF_8)))
-    // It says that a file of a state can't be written. What the file system has said is true of this one, too.
+    // The error names a file of a state. The file system's own message is true of this file, too.
     catch { case e: TailraceStateException => throw e.getCause }
   }
 
@@ -274,4 +274,22 @@ private[monitor] object PrometheusText {
     val lines = text.replace("\\", "\\\\").replace("\n", "\\n")
     if (quotes) lines.replace("\"", "\\\"") else lines
   }
+}
+
+/** Gives the numbers of all streaming queries, of Tailrace's operators and of Spark's own, to Prometheus and to
+  * Spark's metrics system. Name it in `spark.sql.streaming.streamingQueryListeners`.
+  */
+final class MetricsListener extends StreamingQueryListener {
+  override def onQueryStarted(event: QueryStartedEvent): Unit =
+    metrics.foreach(_.started(event.id.toString, Option(event.name)))
+
+  override def onQueryProgress(event: QueryProgressEvent): Unit =
+    metrics.foreach(_.progressed(event.progress.id.toString, event.progress))
+
+  override def onQueryTerminated(event: QueryTerminatedEvent): Unit =
+    metrics.foreach(_.terminated(event))
+
+  // None when the application has just ended.
+  private def metrics: Option[ApplicationMetrics] =
+    SparkMonitoring.application.map(ApplicationMetrics.of)
 }

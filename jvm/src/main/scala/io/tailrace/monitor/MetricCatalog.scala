@@ -8,11 +8,11 @@ import org.json4s.jackson.Serialization
 /** A metric, as `metrics.json` describes it.
   *
   * @param field  its name in the query's progress; `late.rows`: of each element of a list; `*`: all others
-  * @param kind   "count": of a micro-batch, and Prometheus gets the sum; "level": what is there now
+  * @param kind   "count": of a micro-batch, and Prometheus gets the sum; "level": the current value
   * @param series its name for Prometheus
   * @param help   one sentence, for people
-  * @param scale  what a value is multiplied by: milliseconds become seconds
-  * @param labels the fields of a list's element that say which one it is
+  * @param scale  the factor for a value: milliseconds become seconds
+  * @param labels the fields of a list's element that identify it
   */
 final case class Metric(
     field: String,
@@ -24,13 +24,13 @@ final case class Metric(
 ) {
   def isCount: Boolean = kind == "count"
 
-  /** True if a label says which of several values a value is. */
+  /** True if a label tells several values apart. */
   def tells(label: String): Boolean = labels.contains(label) || (field == "*" && label == "metric")
 }
 
 /** The file has titles and labels for the documentation, too.
   *
-  * @param of what has the metrics: "query", "source", "operator", an operator's name, a name in `observedMetrics`
+  * @param of the owner of the metrics: "query", "source", "operator", an operator's name, a name in `observedMetrics`
   */
 final case class MetricGroup(of: String, metrics: Seq[Metric]) {
   private val byField = metrics.map(metric => metric.field -> metric).toMap
@@ -61,7 +61,7 @@ object MetricCatalog {
 
   private val groupOfSeries = groups.flatMap(group => group.metrics.map(_.series -> group.of)).toMap
 
-  /** What has a series: see [[MetricGroup]]. */
+  /** The owner of a series: see [[MetricGroup]]. */
   def groupOf(series: String): String = groupOfSeries(series)
 
   val metrics: Map[String, Metric] = groups.flatMap(_.metrics).map(metric => metric.series -> metric).toMap

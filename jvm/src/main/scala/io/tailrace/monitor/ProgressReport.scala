@@ -15,7 +15,7 @@ import org.json4s.jackson.Serialization
   *    "lag_seconds":120.0,"late_rows":2,"metrics":[{"metric":"join_groups_out","labels":{...},"value":4.0}, ...]}
   * }}}
   *
-  * A line has no field for a value that there isn't.
+  * A line has no field for a missing value.
   */
 private[monitor] object ProgressReport {
 
@@ -45,7 +45,7 @@ private[monitor] object ProgressReport {
       )
     )
 
-  /** Of a line. Further fields don't raise it; a format that earlier versions can't read gets other folders. */
+  /** The format of a line. New fields don't raise it; a format that earlier versions can't read gets other folders. */
   private val Format = 1
 
   private implicit val Formats: DefaultFormats.type = DefaultFormats
@@ -77,7 +77,7 @@ private[monitor] object ProgressReport {
   /** The line of a query's end.
     *
     * @param query its name, or its id without one
-    * @param error what has ended it, if it has failed
+    * @param error that has ended it, if it has failed
     */
   def end(query: String, event: QueryTerminatedEvent, at: Instant): String = Serialization.write(
     Map[String, Any](

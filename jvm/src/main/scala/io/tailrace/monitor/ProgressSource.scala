@@ -13,7 +13,7 @@ import org.apache.spark.sql.{Column, Row, SQLContext}
 import io.tailrace.checkpoint.DurableFiles
 import io.tailrace.common.{Errors, LiteralPath, TailraceConf}
 
-/** `spark.read.format("tailrace-progress").load(DIRECTORY)`: what [[ProgressHistory]] has written, a row a
+/** `spark.read.format("tailrace-progress").load(DIRECTORY)`: the files of [[ProgressHistory]], one row per
   * micro-batch.
   */
 final class ProgressSource extends DataSourceRegister with RelationProvider {
@@ -36,8 +36,8 @@ final class ProgressSource extends DataSourceRegister with RelationProvider {
   )
 }
 
-/** Files are in a folder a day. A filter of `began` leaves out the folders of other days. A line that is no
-  * JSON fails the query that reads it: no micro-batch is left out without a word.
+/** Files are in one folder per day. A filter of `began` leaves out the folders of other days. A line that isn't
+  * JSON fails the query that reads it: no micro-batch is left out silently.
   */
 private final class ProgressRelation(override val sqlContext: SQLContext, directory: Path)
     extends BaseRelation
@@ -60,7 +60,7 @@ private final class ProgressRelation(override val sqlContext: SQLContext, direct
 private object ProgressRelation {
   private val Day = "date"
 
-  /** What a filter says of the folder; Spark asks all filters again of each row. */
+  /** The condition of a filter on the folder; Spark applies all filters again to each row. */
   private def days(filter: Filter): Option[Column] = filter match {
     case GreaterThan("began", time) => day(time).map(col(Day) >= _)
     case GreaterThanOrEqual("began", time) => day(time).map(col(Day) >= _)

@@ -117,7 +117,7 @@ private[monitor] object ProgressValues {
       values(own.fold("operator")(_.of), labels, further)
   }
 
-  /** @param name of `observedMetrics`: `tailrace.replays`, or with the operator's own name behind it */
+  /** @param name of `observedMetrics`: `tailrace.replays`, possibly followed by the operator's own name */
   private def observed(name: String, row: Row): Option[Seq[MetricValue]] =
     for {
       (what, own) <- ProgressName.parts(name)

@@ -1,5 +1,8 @@
 package io.tailrace.monitor
 
+import java.time.Instant
+
+import scala.collection.immutable.Queue
 import scala.collection.mutable
 
 import org.apache.spark.sql.streaming.StreamingQueryProgress
@@ -8,8 +11,8 @@ import org.apache.spark.sql.streaming.StreamingQueryProgress
   * doesn't look at each micro-batch.
   *
   * {{{
-  *   batch 7 at 12:00   3 late rows, 10 wait   late_rows_total 3    state_rows 10
-  *   batch 8 at 12:01   2 late rows,  4 wait   late_rows_total 5    state_rows 4
+  *   batch 7 at 12:00   3 late rows, 10 buffered   late_rows_total 3    state_rows 10
+  *   batch 8 at 12:01   2 late rows,  4 buffered   late_rows_total 5    state_rows 4
   * }}}
   *
   * @param labels of the query
@@ -63,4 +66,37 @@ private[monitor] final class QuerySeries(val labels: Seq[(String, String)]) {
 
   private def count(values: Seq[MetricValue]): Unit =
     values.foreach(value => counts(value.key) = counts.getOrElse(value.key, 0d) + value.value)
+}
+
+/** A micro-batch as the chart shows it.
+  *
+  * @param rows    that it read
+  * @param waiting rows in the state of all operators after it
+  */
+private[monitor] final case class BatchPoint(
+    batch: Long,
+    began: Instant,
+    seconds: Double,
+    rows: Long,
+    waiting: Long
+)
+
+/** The last micro-batches of a query, oldest first. */
+private[monitor] final case class RecentBatches(points: Queue[BatchPoint] = Queue.empty) {
+
+  def add(progress: StreamingQueryProgress): RecentBatches = {
+    val point = BatchPoint(
+      progress.batchId,
+      Instant.parse(progress.timestamp),
+      progress.batchDuration / 1e3,
+      progress.numInputRows,
+      progress.stateOperators.map(_.numRowsTotal).sum
+    )
+    // A trigger that finds nothing to do reports the batch before it again.
+    RecentBatches((points.filterNot(_.batch == point.batch) :+ point).takeRight(RecentBatches.Most))
+  }
+}
+
+private[monitor] object RecentBatches {
+  val Most = 60
 }

@@ -39,7 +39,7 @@ private[tailrace] final class Columns(
 
   /** Refuses columns whose names are one: files with them can't be read.
     *
-    * @param argument that the columns stand in
+    * @param argument that names the columns
     */
   def checkDistinct(argument: String): Unit =
     output.map(_.name).find(named(_).size > 1).foreach(find(argument, _): Unit)

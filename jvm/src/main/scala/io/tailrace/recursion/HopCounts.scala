@@ -4,9 +4,9 @@ import io.tailrace.driver.PartitionValue
 
 /** The counts of a recursion in a micro-batch.
   *
-  * @param hops    of each hop, from the first on: rows that came out, and the time in nanoseconds
+  * @param hops    of each iteration, from the first on: rows emitted, and the time in nanoseconds
   * @param fedBack rows that are input of op again
-  * @param stopped rows that a limit has kept from going round
+  * @param stopped rows that a limit has excluded from further iterations
   * @param cycles  rows that closed a cycle
   */
 final case class HopCounts(

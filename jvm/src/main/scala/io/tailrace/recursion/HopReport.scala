@@ -13,7 +13,7 @@ import io.tailrace.driver.{PartitionAccumulator, ReportExec}
 /** The counts of a recursion in the query's progress. */
 object HopReport {
 
-  /** The progress lists so many hops: people read it. */
+  /** The most iterations that the progress lists: people read it. */
   private val Named = 100
 
   private val HopSchema =

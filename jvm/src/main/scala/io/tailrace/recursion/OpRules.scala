@@ -9,7 +9,7 @@ import org.apache.spark.sql.types.BooleanType
 
 import io.tailrace.plan.{Obstacle, TailraceNode}
 
-/** Reads the plan of a recursion's op: whether it can work at all, and how its rows go round.
+/** Analyzes the plan of a recursion's op: whether it is supported, and how its rows are fed back.
   *
   * @param argument the id of the leaves that stand for op's argument
   */
@@ -35,7 +35,7 @@ final class OpRules(argument: Long) {
   private def way(plan: LogicalPlan): Seq[LogicalPlan] =
     plan.collect { case node if !isArgument(node) && usesArgument(node) => node }
 
-  /** Whether op gives the argument itself, maybe under other column names. */
+  /** True if op returns the argument itself, possibly under other column names. */
   def isIdentity(plan: LogicalPlan): Boolean = plan match {
     case SubqueryAlias(_, child) => isIdentity(child)
     case view: View => isIdentity(view.child)

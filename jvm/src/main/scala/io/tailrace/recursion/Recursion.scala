@@ -1,16 +1,19 @@
 package io.tailrace.recursion
 
-import java.util.Locale
-import java.util.UUID
+import java.util.concurrent.ConcurrentHashMap
+import java.util.{Locale, UUID}
 
+import org.apache.spark.TaskContext
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, CurrentTimestamp, Expression}
 import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.tailrace.{QueryStart, SparkSession}
+import org.apache.spark.sql.execution.LogicalRDD
+import org.apache.spark.sql.tailrace.QueryStart
 import org.apache.spark.sql.types.StructType
 
-import io.tailrace.driver.DriverWatermarkExec
+import io.tailrace.common.UnsafeRows
 import io.tailrace.plan.{TailraceNode, WriteCheck}
 
 /** `tailrace.recursively`, resolved. */
@@ -53,7 +56,7 @@ case class Fixpoint(
   @transient override lazy val references: AttributeSet = AttributeSet(child.output)
 
   /** Spark sees children and expressions of the plan only. A plan of Spark Connect is made anew each time, with other
-    * ids in op's plan: else what was cached wouldn't be found again.
+    * ids in op's plan: without this, cached data wouldn't be found again.
     */
   override protected def doCanonicalize(): LogicalPlan = {
     val op = body.canonicalized
@@ -71,7 +74,7 @@ private object Fixpoint {
   private val NoSizes = new TableSizes
 }
 
-/** A recursion whose hops take a micro-batch each. Op's results are written here, and [[FeedbackRows]] reads
+/** A recursion with one iteration per micro-batch. Op's results are written here, and [[FeedbackRows]] reads
   * them in the next micro-batch. See [[FeedbackTapExec]].
   */
 case class FeedbackTap(
@@ -83,7 +86,7 @@ case class FeedbackTap(
 ) extends Recursion {
   override def output: Seq[Attribute] = child.output
 
-  // Else Spark would prune columns that only op needs.
+  // Otherwise Spark would prune columns that only op needs.
   @transient override lazy val references: AttributeSet = AttributeSet(child.output)
 
   override protected def withNewChildInternal(newChild: LogicalPlan): FeedbackTap = copy(child = newChild)
@@ -97,35 +100,6 @@ case class FeedbackRows(nodeId: UUID, recursion: String, child: LogicalPlan) ext
   @transient override lazy val references: AttributeSet = AttributeSet(child.output)
 
   override protected def withNewChildInternal(newChild: LogicalPlan): FeedbackRows = copy(child = newChild)
-}
-
-/** Keeps no state, because a stream under AQE plans the same nodes again and again. */
-final class RecursionStrategy(session: SparkSession) extends SparkStrategy {
-  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case Fixpoint(argument, body, settings, columns, results, child, clock, sizes) =>
-      val input = planLater(child)
-      val exec =
-        FixpointExec(argument, body, settings, columns, results, clock, sizes, plan.isStreaming, input)
-      exec.reporting :: Nil
-    case FeedbackTap(settings, columns, times, written, child) =>
-      FeedbackTapExec(settings, columns, times, written, planLater(child)).reporting :: Nil
-    case EventTimeWatermark(id, eventTime, delay, child) =>
-      child.collect {
-        case rows: FeedbackRows if rows.nodeId == id =>
-          val watermark = RecursionWatermark(rows.recursion)
-          DriverWatermarkExec(session, id, eventTime, delay, planLater(child), watermark)
-      }
-    case rows: FeedbackRows => planLater(rows.child) :: Nil
-    case rows: ArgumentRows => ArgumentRowsExec(rows.output, rows.rows) :: Nil
-    case union: NarrowUnion => NarrowUnionExec(union.output, union.children.map(planLater)) :: Nil
-    case _: RecursionArgument => throw RecursionErrors.argumentOutside()
-    case _ => Nil
-  }
-}
-
-object RecursionStrategy extends (org.apache.spark.sql.SparkSession => SparkStrategy) {
-  override def apply(session: org.apache.spark.sql.SparkSession): SparkStrategy =
-    new RecursionStrategy(session.asInstanceOf[SparkSession])
 }
 
 /** Refuses a recursion that can't work in the streaming query that is being started. */
@@ -148,5 +122,39 @@ private[recursion] object RecursionWriteCheck extends WriteCheck {
     case aggregate: Aggregate => aggregate.isStreaming
     case distinct: Distinct => distinct.isStreaming
     case _ => false
+  }
+}
+
+/** The measured sizes of op's tables, over all micro-batches of a recursion. It keeps those of tables that
+  * can't change, such as rows in memory that `createDataFrame` has made a table of.
+  */
+private[tailrace] final class TableSizes {
+  private val known = new ConcurrentHashMap[LogicalPlan, java.lang.Long]
+
+  def of(table: LogicalPlan)(measure: => Long): Long =
+    if (!table.collectLeaves().forall(TableSizes.isFixed) || !table.deterministic) measure
+    else {
+      val key = table.canonicalized
+      val bytes = Option(known.get(key)).fold(measure)(_.longValue)
+      known.put(key, bytes)
+      bytes
+    }
+}
+
+private[recursion] object TableSizes {
+  private def isFixed(leaf: LogicalPlan): Boolean = leaf match {
+    case _: LogicalRDD | _: LocalRelation | _: Range => true
+    case _ => false
+  }
+
+  /** The bytes of a table's rows. Each task stops when it has counted more than `enough`. */
+  def measured(rows: RDD[InternalRow], columns: Seq[Attribute], enough: Long): Long = {
+    def bytesOf(part: Iterator[InternalRow]): Long = {
+      val toUnsafe = new UnsafeRows(columns)
+      var bytes = 0L
+      while (bytes <= enough && part.hasNext) bytes += toUnsafe(part.next()).getSizeInBytes
+      bytes
+    }
+    rows.sparkContext.runJob(rows, (_: TaskContext, part: Iterator[InternalRow]) => bytesOf(part)).sum
   }
 }

@@ -35,7 +35,7 @@ private[recursion] final class RecursionBody(
     new OpAtHop(rules, small.hinted(plan), clockMicros, batchSeed)
   }
 
-  /** How often op reads its argument. */
+  /** The number of times that op reads its argument. */
   val reads: Int = plan.collectLeaves().count(rules.isArgument)
 
   /** For tasks that make all hops of their rows. */
@@ -187,4 +187,59 @@ private[recursion] object HopSeeds {
     z = (z ^ (z >>> 27)) * 0x94d049bb133111ebL
     z ^ (z >>> 31)
   }
+}
+
+/** Makes Spark broadcast small tables that op joins and whose size it doesn't know: those of
+  * `createDataFrame`, of many sources, of functions in Python, and of joins, whose sides' sizes it
+  * multiplies. Otherwise, each hop would need an exchange and a job.
+  *
+  * @param enough bytes up to which a table is small
+  */
+private[recursion] final class SmallTables(
+    planning: SparkSession,
+    rules: OpRules,
+    enough: Long,
+    sizes: TableSizes
+) {
+  private val threshold = planning.sessionState.conf.autoBroadcastJoinThreshold
+
+  def hinted(plan: LogicalPlan): LogicalPlan =
+    // Below zero the user wants no broadcast.
+    if (threshold < 0) plan
+    else
+      plan.transformUp {
+        case join: Join if !isHinted(join) =>
+          (rules.usesArgument(join.left), rules.usesArgument(join.right)) match {
+            case (true, false) => join.copy(right = broadcastIfSmall(join.right))
+            case (false, true) => join.copy(left = broadcastIfSmall(join.left))
+            case _ => join
+          }
+      }
+
+  private def broadcastIfSmall(table: LogicalPlan): LogicalPlan =
+    if (!isUnknown(table) || size(table) > Math.min(enough, threshold)) table
+    else ResolvedHint(table, HintInfo(strategy = Some(BROADCAST)))
+
+  private def size(table: LogicalPlan): Long = sizes.of(table) {
+    val plan = SparkPlans.executedPlan(planning, table)
+    TableSizes.measured(plan.execute(), plan.output, enough)
+  }
+
+  /** True if Spark takes a table for large without a source in it that is known to be large. */
+  private def isUnknown(table: LogicalPlan): Boolean =
+    // This is cheap, and mostly enough.
+    table.stats.sizeInBytes > threshold && {
+      val optimized = SparkPlans.optimized(planning, table)
+      optimized.stats.sizeInBytes > threshold && optimized.collectLeaves().forall { leaf =>
+        val bytes = leaf.stats.sizeInBytes
+        bytes <= threshold || bytes >= planning.sessionState.conf.defaultSizeInBytes
+      }
+    }
+
+  private def isHinted(join: Join): Boolean =
+    join.hint.leftHint.orElse(join.hint.rightHint).exists(_.strategy.isDefined) ||
+      Seq(join.left, join.right).exists(_.exists {
+        case ResolvedHint(_, info) => info.strategy.isDefined
+        case _ => false
+      })
 }

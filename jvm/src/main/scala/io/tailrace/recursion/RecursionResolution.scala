@@ -14,9 +14,9 @@ import org.apache.spark.unsafe.types.CalendarInterval
 import io.tailrace.common.{Mark, OwnNames, Policy}
 import io.tailrace.plan.StreamJoin
 
-/** Makes the plan of a recursion from the plans of its input and its op. The rows that go round have the
-  * user's columns, and behind them the recursion's own: the hop, the keys that led to the row, and whether
-  * the last of them is there twice. [[Lineage]] rewrites op to hand these on.
+/** Makes the plan of a recursion from the plans of its input and its op. The rows that are fed back have
+  * the user's columns, followed by the recursion's own: the hop, the keys that led to the row, and whether the
+  * last of them occurs twice. [[Lineage]] rewrites op to hand these on.
   *
   * @param op          resolved, on `argument`
   * @param keys        ordinals of the columns that identify a row; none: paths are not kept

@@ -26,7 +26,7 @@ final case class RoundColumns(
 
 /** The rules that all tasks of a recursion share.
   *
-  * @param addsDepth whether the hop is put behind a row's columns when it is emitted
+  * @param addsDepth whether the hop is appended to a row's columns when it is emitted
   */
 private[recursion] final class RecursionRules(
     val settings: RecursionSettings,
@@ -89,6 +89,6 @@ private[recursion] final class RowSample(columns: RoundColumns, zone: String) {
 
 private[recursion] object RowSample {
 
-  /** An error names so many rows: people read it. */
+  /** The most rows that an error names: people read it. */
   val Rows = 3
 }

@@ -2,11 +2,11 @@ package io.tailrace.recursion
 
 import io.tailrace.common.Policy
 
-/** Decides about each row that comes out of op, by the rules of limits and cycles, and counts.
+/** Applies the rules of limits and cycles to each row that op returns, and counts.
   *
   * {{{
-  *   max_depth = 3, on_limit = "fail":   hop 3 goes round,          a row of hop 4 is TooDeep
-  *   max_depth = 3, on_limit = "drop":   hop 3 comes out, and ends  there is no hop 4
+  *   max_depth = 3, on_limit = "fail":   hop 3 is fed back,         a row of hop 4 is TooDeep
+  *   max_depth = 3, on_limit = "drop":   hop 3 is emitted only,     there is no hop 4
   * }}}
   *
   * One judge is for the rows that share a limit: those of a task in a micro-batch.
@@ -26,13 +26,13 @@ final class RowJudge(settings: RecursionSettings) {
   /** Rows that have been emitted. */
   def returned: Long = returnedRows
 
-  /** Rows that a limit has kept from going round, or from being emitted at all. */
+  /** Rows that a limit has excluded from further iterations, or from the result. */
   def stopped: Long = stoppedRows
 
   /** Rows that have closed a cycle. */
   def cycles: Long = cycleRows
 
-  /** @param depth       the hop that the row came out of, from 1 on
+  /** @param depth       the hop that returned the row, from 1 on
     * @param closesCycle its key is in its path already
     */
   def judge(depth: Int, closesCycle: Boolean): Verdict = {

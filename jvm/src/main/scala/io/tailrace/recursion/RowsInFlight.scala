@@ -9,7 +9,7 @@ import org.apache.spark.sql.tailrace.{SparkSession, StreamingBatch}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.AccumulatorV2
 
-import io.tailrace.driver.{BatchSequence, DriverWatermark, InputWatermarks, RunState}
+import io.tailrace.driver.{BatchSequence, DriverWatermark, InputWatermarks, RunState, SparkWatermark}
 
 /** Knows on the driver, for one run of a query, the oldest row that goes round, and the query's other
   * watermarks. Spark plans each batch anew, so a plan can't keep them.
@@ -49,7 +49,7 @@ private[recursion] object RowsInFlight {
     all.of(session, recursion)(new RowsInFlight)
 }
 
-/** The least event time that tasks have seen, in microseconds, and the tasks that have ended: a sink may run
+/** The minimum event time that tasks have seen, in microseconds, and the tasks that have ended: a sink may run
   * a batch's tasks several times.
   *
   * @param tasks the number of tasks
@@ -85,8 +85,8 @@ private[recursion] final class OldestTime(tasks: Int) extends AccumulatorV2[Long
   }
 }
 
-/** The watermark of the rows that come round: the least of the query's other watermarks, but before the rows
-  * in flight. Spark takes the least of all watermarks.
+/** The watermark of the rows that are fed back: the minimum of the query's other watermarks, but before the
+  * rows in flight. Spark takes the minimum of all watermarks.
   */
 private[recursion] final case class RecursionWatermark(recursion: String) extends DriverWatermark {
   override def nodeName: String = "HeldWatermark"
@@ -122,4 +122,22 @@ private[recursion] final class EventTimes(columns: Seq[Attribute], ordinals: Seq
     }
     if (least == Long.MaxValue) None else Some(least)
   }
+}
+
+/** The watermark of a query while rows go round: a row that is on time must not become late by going round.
+  *
+  * {{{
+  *   the inputs' watermark 12:30, the oldest row in flight 12:10  ->  just before 12:10
+  *   the inputs' watermark 12:30, nothing in flight               ->  12:30
+  * }}}
+  */
+object HeldWatermark {
+
+  /** @param inputs         the watermarks of all inputs, in milliseconds; without one the watermark waits
+    * @param inFlightMicros the oldest event time that goes round
+    * @return the last whole millisecond at which no row is late; none: no watermark yet
+    */
+  def after(inputs: Seq[Option[Long]], inFlightMicros: Option[Long]): Option[Long] =
+    if (inputs.isEmpty || inputs.exists(_.isEmpty)) None
+    else Some((inputs.flatten ++ inFlightMicros.map(SparkWatermark.before)).min).filter(_ > 0)
 }

@@ -87,10 +87,10 @@ object MarkFile {
   /** Replaces the entries of a table by those of a file.
     *
     * @param name  of the file, for errors
-    * @param place where the file stands
+    * @param place that the file must contain
     * @param table with the disorder of the query; a window that was written with another one is widened or
     *              cut
-    * @param entry is told the number of each entry in the table, before it is replaced
+    * @param entry receives the number of each entry in the table, before it is replaced
     */
   def decode(bytes: Array[Byte], name: String, place: String, table: MarkTable)(entry: Int => Unit): Unit =
     Layout.decode(bytes, name, place) { (format, in) =>
@@ -98,7 +98,7 @@ object MarkFile {
       (0 until tables).foreach(_ => read(in, format, table)(entry))
     }
 
-  /** How many entries the bytes of [[encodeTable]] have. */
+  /** The number of entries in the bytes of [[encodeTable]]. */
   def entriesIn(table: Array[Byte]): Int = {
     val in = ByteBuffer.wrap(table).position(4)
     (0 until in.getInt()).foreach(_ => CheckedBytes.readText(in))

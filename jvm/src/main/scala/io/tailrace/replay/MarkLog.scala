@@ -69,7 +69,7 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
       .getOrElse(throw ReplayErrors.marksIncomplete(directory.toString, batch, settings.name))
   }
 
-  /** Has `batch` begin without marks, whatever is missing before it, because the user wants it. Writes an
+  /** Makes `batch` begin without marks, whatever is missing before it, at the user's request. Writes an
     * empty snapshot, which hides earlier files.
     */
   def beginAnew(batch: Long): MarkFiles = {
@@ -157,7 +157,7 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
 
 object MarkLog {
 
-  /** Of the directories of all filters, below the checkpoint. */
+  /** The parent of the directories of all filters, below the checkpoint. */
   private[tailrace] val Root = "tailrace-replay"
 
   private val Moved = ".marks"

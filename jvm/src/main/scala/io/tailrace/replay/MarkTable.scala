@@ -250,7 +250,7 @@ object MarkTable {
   private val Seen = 4
   private val Window = 5
 
-  /** The table is built again when one entry of so many is forgotten. */
+  /** The table is rebuilt when one entry in this many has been forgotten. */
   private val LeastForgotten = 8
 
   private def place(partition: Int, home: Int): Long = (partition.toLong << 32) | (home & 0xffffffffL)
@@ -275,7 +275,7 @@ object MarkTable {
   *   after    chunk 0   chunk 1   chunk 2'  chunk 3      one mark has moved, some have been added
   * }}}
   *
-  * A row's numbers stand together, so that a look-up touches one line of the processor's cache. Several threads may
+  * A row's numbers are adjacent, so that a look-up touches one line of the processor's cache. Several threads may
   * read while no thread writes.
   */
 private[replay] final class MarkRows(width: Int) {

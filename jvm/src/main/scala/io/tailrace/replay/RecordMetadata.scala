@@ -44,7 +44,7 @@ object RecordMetadata {
     if (!isInRange(partition, offset)) null
     else ByteBuffer.allocate(UntaggedLength).putLong(producerId).putInt(partition).putLong(offset).array
 
-  /** Whether 20 bytes without a tag are metadata rather than another key. No text is: its bytes are 0x20 or
+  /** True if 20 bytes without a tag are metadata rather than another key. Text never is: its bytes are 0x20 or
     * more where metadata has the first byte of the partition, which is 0, and the first byte of the offset.
     */
   def isPlausible(partition: Int, offset: Long): Boolean = (partition >>> 24) == 0 && (offset >>> 61) == 0

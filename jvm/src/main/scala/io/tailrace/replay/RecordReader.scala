@@ -30,7 +30,7 @@ abstract class MetadataReader {
 
 object MetadataReader {
 
-  /** @param ordinals one, of a binary column, or three: of a producer id, a partition and an offset */
+  /** @param ordinals one, of a binary column, or three: of producer id, partition and offset */
   def apply(ordinals: Array[Int]): MetadataReader =
     if (ordinals.length == 1) new OfKey(ordinals(0))
     else new OfColumns(ordinals(0), ordinals(1), ordinals(2))

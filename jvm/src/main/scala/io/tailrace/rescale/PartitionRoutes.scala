@@ -26,11 +26,11 @@ private[rescale] final class PartitionRoutes(dry: Boolean) extends RowRoutes {
 
 private[rescale] object PartitionRoutes {
 
-  /** The count of all rows, with those that the join keeps of matches and keys. */
+  /** The count of all rows, including those that the join keeps for matches and keys. */
   val All = "all"
 }
 
-/** Looks where each row would go, and counts those that users know, by side. */
+/** Computes the target of each row, and counts the rows that users know, by side. */
 private final class CountedRoute(route: RowRoute) extends RowRoute {
   private val found = mutable.LinkedHashMap.empty[String, Long]
 
@@ -84,7 +84,7 @@ private[rescale] final class RowTargets(keys: Seq[DataType], partition: Int, bef
   /** The key columns' types, for errors. */
   def types: String = keys.map(_.sql).mkString(", ")
 
-  /** Partitions of before whose rows come into one new partition. */
+  /** The number of old partitions whose rows go into one new partition. */
   val sources: Int = before / common
 
   private val reached = partition % common until after by common

@@ -2,23 +2,26 @@ package io.tailrace.rescale
 
 import java.util.UUID
 
-import org.apache.spark.sql.tailrace.{SparkSession, SparkState}
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.tailrace.{CheckpointOperator, SparkRepartition, SparkSession, SparkState}
+import org.apache.spark.util.SerializableConfiguration
 import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
-import io.tailrace.checkpoint.RepartitionTurn
+import io.tailrace.checkpoint.{DurableFiles, RepartitionTurn, SparkCheckpoint}
 import io.tailrace.common.{Arguments, OnFailure}
 import io.tailrace.join.{JoinCheckpoint, Side}
 import io.tailrace.rewrite._
 import io.tailrace.state.{CutOffBatch, Manifest, StateLayout, StoreKind}
 
-/** What a rescaling has done, or would do.
+/** The result of a rescaling, or of a dry run.
   *
   * @param before number of state partitions
   * @param after  the same
   * @param rows   in the state, which count
   * @param bytes  of the new partitions' files; of a dry run, those of the files that it would read
-  * @param sides  what a dry run has found
+  * @param sides  the counts of a dry run
   */
 final case class RescaleReport(
     before: Int,
@@ -50,7 +53,7 @@ final case class RescaledSide(operator: Long, name: String, side: String, rows: 
   *   2  a Spark job        splits each partition: its rows go to the partitions of their keys, in new files
   *   3  manifests          of the new partitions, of the same version
   *   4  commits/<last>     has ids for all of them, in Spark's checkpoint format 2
-  *   5  offsets/<last>     has the new number, by one write. Until here the query goes on with the old one
+  *   5  offsets/<last>     has the new number, by one write. Until here the query resumes with the old one
   *   later the query    deletes the old state, when it has completed a batch: [[io.tailrace.join.FormerLayouts]]
   * }}}
   *
@@ -60,7 +63,7 @@ final case class RescaledSide(operator: Long, name: String, side: String, rows: 
   * completed. So no batch comes in between, and the logs of other operators stay as they are.
   *
   * An example, 4 to 16 partitions, after batch 6: version 7 of partition 1 has become version 7 of the
-  * partitions 1, 5, 9 and 13. Batch 7, which was cut off at 12:30, runs with 16 tasks at 12:40.
+  * partitions 1, 5, 9 and 13. Batch 7, which was killed at 12:30, runs with 16 tasks at 12:40.
   */
 private[tailrace] final class Rescale(
     session: SparkSession,
@@ -83,7 +86,7 @@ private[tailrace] final class Rescale(
     */
   def run(): RescaleReport = query.alone(runAlone())
 
-  /** Refuses what can't be rescaled. */
+  /** Refuses operators that can't be rescaled. */
   def check(): Unit = {
     query.checkStopped()
     others.foreach(_.check())
@@ -99,9 +102,9 @@ private[tailrace] final class Rescale(
     if (dryRun) return looked(joins)
     val layouts = joins.map(join => join -> query.holding(join))
     val before = layouts.head._2.partitions
-    // Of a newer format, for instance.
+    // For instance a newer format.
     if (before != partitions) layouts.foreach { case (join, layout) => readManifests(join, layout) }
-    // What is refused above has changed nothing.
+    // Nothing has changed up to here.
     query.checkAlone()
     val report =
       if (before == partitions) {
@@ -124,13 +127,13 @@ private[tailrace] final class Rescale(
           results.map(StateRewrite.bytes).sum
         )
       }
-    // A newer one reads what is there, and says its own number then.
+    // A newer one reads the files that exist, and then names its own number.
     if (query.isNewestCommand)
       tellReaders(joins.filter(_.bound.layouts.nonEmpty || report.before != partitions))
     report
   }
 
-  /** What would be moved, of which nothing is written. */
+  /** Counts the rows that would be moved, and writes nothing. */
   private def looked(joins: Seq[StoredState]): RescaleReport = {
     val names = query.operators._1.map(operator => operator.id -> operator.name).toMap
     val layouts = joins.map(join => join -> query.holding(join))
@@ -150,7 +153,7 @@ private[tailrace] final class Rescale(
     RescaleReport(before, partitions, rows, StateRewrite.bytes(manifests), dryRun = true, sides)
   }
 
-  /** Reads what the job of Spark's will read first. */
+  /** Reads the files that the Spark job will read first. */
   private def readManifests(join: StoredState, layout: StateLayout): Unit = {
     val set = query.setOf(join, layout)
     val state = query.state(join, set, set)
@@ -159,7 +162,7 @@ private[tailrace] final class Rescale(
     }
   }
 
-  /** Spark's readers ask these. A rescaling that was cut off behind the turn has left them as they were. */
+  /** Updates the metadata that Spark's readers use. A rescaling that was killed after the turn has not updated it. */
   private def tellReaders(joins: Seq[StoredState]): Unit = {
     if (spark.partitions(completed) != partitions) spark.setPartitions(completed, partitions)
     joins.foreach(join => spark.setMetadata(join.operator, partitions, completed))
@@ -185,8 +188,8 @@ private[tailrace] final class Rescale(
     )
   }
 
-  /** A batch that was cut off runs again, and a sink may have its rows already. So it must give the same ones.
-    * Where rows leave in steps, the partition decides which: each new one must have rows of one old one only.
+  /** An interrupted batch runs again, and a sink may have its rows already. So it must emit the same rows. Where
+    * rows are emitted in steps, the partition decides which: each new one must have rows of one old one only.
     */
   private def cutOff(join: StoredState, layout: StateLayout): Option[CutOffBatch] = {
     val batch = query.cutOffBatch(layout)
@@ -235,7 +238,7 @@ private[tailrace] final class Rescale(
 
   private def turnOver(states: Seq[JoinState], others: Option[SparkOperators]): Unit = {
     val ids = states.flatMap { state =>
-      // As many as the greater number: until the turn the query needs those of before.
+      // As many as the greater number: until the turn the query needs the old ones.
       state.after.ids.map(after =>
         state.operator -> (after ++ state.before.ids.get.drop(after.size)).map(Seq(_))
       )
@@ -254,7 +257,7 @@ private[tailrace] final class Rescale(
     }
   }
 
-  /** With state of Spark's operators the turn is a file that says what is to be done. */
+  /** With state of Spark's operators the turn is a file that describes the work. */
   private def turnOver(
       states: Seq[JoinState],
       operators: SparkOperators,
@@ -268,7 +271,7 @@ private[tailrace] final class Rescale(
           staged
         }
       catch {
-        // Another command has deleted what this one has written.
+        // Another command has deleted the files of this one.
         case e: Throwable => throw (if (query.isNewestCommand) e else RescaleErrors.inUse(checkpoint))
       }
     RepartitionTurn.write(query.root, conf, turn)
@@ -294,6 +297,158 @@ private[rescale] object Rescale {
   /** Manifests that are read side by side. */
   private val Threads = 32
 
-  /** Half of what the index has, because later batches add some. */
+  /** Half of the capacity of the index, because later batches add some. */
   private val MostSections = 1 << 15
+}
+
+/** The state of Spark's own operators in a query that is rescaled. Spark writes it for the new number into a
+  * checkpoint of its own, which has only these operators, because Spark's rewriter takes all operators that it finds.
+  * The query's own files don't change before the [[RepartitionTurn]].
+  *
+  * @param operators at least one
+  */
+private[rescale] final class SparkOperators(
+    session: SparkSession,
+    checkpoint: String,
+    query: StoppedQuery,
+    operators: Seq[CheckpointOperator]
+) {
+  import query.{completed, conf, root, spark}
+
+  private val repartition = new SparkRepartition(session, root, completed, query.hasIds)
+  private val staged = RepartitionTurn.stagedAt(root, UUID.randomUUID.toString)
+  private val files = DurableFiles.in(root, conf)
+
+  /** Refuses operators that can't be rescaled. */
+  def check(): Unit = {
+    val obstacles = operators.flatMap(of => repartition.obstacle(of).map(why => s"${of.name} ($why)"))
+    if (obstacles.nonEmpty) throw RescaleErrors.unsupported(checkpoint, obstacles)
+    if (query.readsAgain || query.wasTried)
+      throw RescaleErrors.open(checkpoint, query.begun, operators.map(_.name))
+  }
+
+  /** Writes the new state.
+    *
+    * @param ids of the other operators, in Spark's checkpoint format 2
+    * @return the turn that switches the query to it
+    */
+  def stage(partitions: Int, ids: Map[Long, Seq[Seq[String]]]): RepartitionTurn = {
+    RepartitionTurn.deleteStaged(root, conf)
+    operators.foreach(operator => copyMetadata(spark.directory(operator.id)))
+    val entry = s"offsets/$completed"
+    DurableFiles.copy(new Path(root, entry), new Path(staged, entry), conf, s"batch $completed")
+    new SparkCheckpoint(staged, conf).setPartitions(completed, partitions)
+    val written = repartition.write(staged, partitions).getOrElse(Map.empty)
+    RepartitionTurn(
+      completed,
+      spark.emptyBatch(completed, partitions),
+      spark.entryText(completed + 1),
+      partitions,
+      staged.getName,
+      RepartitionTurn.filesOf(staged, conf),
+      operators.map(_.id),
+      (ids ++ written).map { case (operator, of) => operator.toString -> of }
+    )
+  }
+
+  /** Deletes the files of [[stage]], before the turn. */
+  def delete(): Unit = files.delete(staged)
+
+  /** Spark keeps an operator's metadata beside its partitions, and schemas in the first one. */
+  private def copyMetadata(directory: Path): Unit =
+    files.list(directory).foreach { status =>
+      val name = status.getPath.getName
+      if (name.startsWith("_")) copy(status.getPath)
+      else if (status.isDirectory && name == "0") copySchemas(status.getPath)
+    }
+
+  private def copySchemas(directory: Path): Unit =
+    files.list(directory).filter(_.isDirectory).foreach { status =>
+      if (status.getPath.getName.startsWith("_")) copy(status.getPath) else copySchemas(status.getPath)
+    }
+
+  private def copy(directory: Path): Unit =
+    DurableFiles.copyAll(directory, new Path(staged, below(directory)), conf, s"batch $completed")
+
+  private def below(path: Path): String = qualified(root).toUri.relativize(qualified(path).toUri).getPath
+
+  private def qualified(path: Path): Path = path.getFileSystem(conf).makeQualified(path)
+}
+
+/** A new checkpoint with another number of state partitions. The old one stays as it is.
+  *
+  * {{{
+  *   <to>-import-<unique>/checkpoint   a copy, by a Spark job, which is rescaled there
+  *   <to>                              gets its files: [[NewCheckpoint]]
+  * }}}
+  */
+private[tailrace] final class RescaledCopy(
+    session: SparkSession,
+    checkpoint: String,
+    to: String,
+    partitions: Int
+) {
+  private val query = new StoppedQuery(session, checkpoint, "a copy", RescaleErrors.inUse(checkpoint))
+  import query.{conf, root}
+
+  /** @param dryRun only reads and counts the rows */
+  def run(dryRun: Boolean): RescaleReport = {
+    val target = new NewCheckpoint(to, conf)
+    target.checkFree()
+    val original = new Rescale(session, checkpoint, partitions, dryRun)
+    if (dryRun) original.run()
+    else {
+      original.check()
+      checkPlaces()
+      var report: Option[RescaleReport] = None
+      target.make {
+        val made = new Path(target.work, "checkpoint")
+        copy(made)
+        // A query that ran meanwhile may have deleted files, or begun a batch.
+        query.checkUnchanged()
+        report = Some(new Rescale(session, made.toString, partitions).run())
+        made
+      }
+      report.get
+    }
+  }
+
+  /** Spark notes for these where the files with the schemas of their state are, as whole paths. */
+  private def checkPlaces(): Unit = {
+    val bound = query.operators._2.map(_.name).filter(_.startsWith("transformWithState"))
+    if (bound.nonEmpty)
+      throw RescaleErrors.unsupported(checkpoint, bound.map(name => s"$name (its schemas have whole paths)"))
+  }
+
+  private def copy(made: Path): Unit = {
+    val files = filesBelow(root, "")
+    val context = session.sparkContext
+    val hadoopConf = context.broadcast(new SerializableConfiguration(conf))
+    val (from, into) = (root.toString, made.toString)
+    context.setJobDescription(s"copy $checkpoint")
+    try
+      context
+        .parallelize(files, Math.min(files.size, RescaledCopy.TasksOfCore * context.defaultParallelism))
+        .foreach(RescaledCopy.copy(from, into, _, hadoopConf.value.value))
+    finally {
+      context.setJobDescription(null)
+      hadoopConf.destroy()
+    }
+  }
+
+  private def filesBelow(directory: Path, below: String): Seq[String] =
+    DurableFiles.in(root, conf).list(directory).flatMap { status =>
+      val path = below + status.getPath.getName
+      // Claims and turns are those of commands on the old checkpoint.
+      if (path == "tailrace-rescale") Nil
+      else if (status.isDirectory) filesBelow(status.getPath, s"$path/")
+      else Seq(path)
+    }
+}
+
+private object RescaledCopy {
+  private val TasksOfCore = 4
+
+  private def copy(from: String, into: String, path: String, conf: Configuration): Unit =
+    DurableFiles.copy(new Path(from, path), new Path(into, path), conf, "the copy")
 }

@@ -13,7 +13,7 @@ import io.tailrace.state._
   * @param version     of the state
   * @param keys        types of the key columns
   * @param shapes      of its rows; new runs have the newest
-  * @param bucketWidth see [[LivingRows]]
+  * @param bucketWidth of the sections of matches, in microseconds
   */
 private[tailrace] final case class JoinState(
     state: String,

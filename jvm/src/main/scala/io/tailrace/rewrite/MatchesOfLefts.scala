@@ -28,7 +28,7 @@ private[tailrace] final class MatchesOfLefts(state: LoadedState) extends AutoClo
   private def sectionsOf(kind: StoreKind): Seq[LiveSection] = state.sections.filter(_.section.kind == kind)
 
   private def merged(kind: StoreKind): MergedSections =
-    new MergedSections(sectionsOf(kind), kind.order, state.manifest.expiredThrough)
+    new MergedSections(sectionsOf(kind), RunCursor.inOrder(kind.order), state.manifest.expiry.through(kind))
 
   def isEmpty: Boolean = joins.isEmpty
 

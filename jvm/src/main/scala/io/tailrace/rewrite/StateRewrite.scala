@@ -1,5 +1,9 @@
 package io.tailrace.rewrite
 
+import java.io.File
+
+import scala.collection.mutable
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.tailrace.{SparkSession, SparkState}
 import org.apache.spark.util.SerializableConfiguration
@@ -108,7 +112,7 @@ private[rewrite] final class PartitionRewrite(
     import opened.state
     val parts = Seq.newBuilder[SplitPart]
     val route = routes.of(join, partition)
-    val rows = new LivingRows(state, route, join.bucketWidth, () => new SplitRuns(() => opened.newFile()))
+    val rows = new PartitionSplit(state, route, join.bucketWidth, () => new SplitRuns(() => opened.newFile()))
     rows.split(slice)((number, runs) =>
       runs.foreach(parts += upload(_, state.manifest.runs(number).level, number))
     )
@@ -131,4 +135,123 @@ private[rewrite] final class PartitionRewrite(
     val sections = split.sections.map(_.copy(schema = join.shapes.newest))
     SplitPart(split.target, run.copy(sections = sections, level = level), number)
   }
+}
+
+/** Gives the rows of one partition's version that count ([[LivingRows]]) to their new partitions. Each run is split on its
+  * own, so that levels and order stay: nothing is sorted again.
+  *
+  * {{{
+  *   6-a.run   left 12:00 | right 12:00        5-x.run of partition 1   left 12:00 | right 12:00
+  *             rows of keys a b c d    ──>     5-y.run of partition 5   left 12:00
+  * }}}
+  *
+  * The matches of eager matching have no key of their own: they go where their left rows go, in a run of their own.
+  *
+  * @param bucketWidth of the sections of matches, in microseconds
+  */
+private[rewrite] final class PartitionSplit(
+    state: LoadedState,
+    route: RowRoute,
+    bucketWidth: Long,
+    newRuns: () => SplitRuns
+) {
+  import StoreKind.JoinedIndicator
+
+  private val living = LivingRows.of(state)
+
+  private def sectionsOf(kind: StoreKind): Seq[LiveSection] = state.sections.filter(_.section.kind == kind)
+
+  /** Splits the runs of a slice. All matches belong to the first one, because they need all left rows.
+    *
+    * @param take is called with the number of each run, and what it has become
+    */
+  def split(slice: Slice)(take: (Int, Seq[SplitRun]) => Unit): Unit = {
+    route.begin(state)
+    val numbered = state.runs.zipWithIndex.filter(_._2 % slice.of == slice.number)
+    def sections(run: LocalRun) = state.sections.filter { live =>
+      (live.local eq run) && live.section.kind.hasRows && live.section.kind != JoinedIndicator
+    }
+    LiveSection.prepare(numbered.flatMap { case (run, _) => sections(run) })
+    def into(number: Int)(write: SplitRuns => Unit): Unit = {
+      val runs = newRuns()
+      try {
+        write(runs)
+        take(number, runs.finish())
+      } finally runs.close()
+    }
+    numbered.foreach { case (run, number) => into(number)(splitRun(sections(run), _)) }
+    val matches = if (slice.number == 0) sectionsOf(JoinedIndicator) else Nil
+    matches.headOption.foreach(first => into(state.runs.indexOf(first.local))(splitMatches))
+  }
+
+  private def splitRun(parts: Seq[LiveSection], runs: SplitRuns): Unit =
+    parts.sortBy(live => (live.section.kind.id, live.section.bucket)).foreach { live =>
+      val section = live.section
+      living.foreachRow(live) { row =>
+        append(runs, route.target(live, row, row), section.kind, section.bucket, row)
+      }
+    }
+
+  private def splitMatches(runs: SplitRuns): Unit = {
+    val matches = new MatchesOfLefts(state)
+    try
+      while (!matches.isEmpty) {
+        val joined = matches.joined
+        val to = route.target(matches.sections.head, joined, matches.left)
+        append(runs, to, JoinedIndicator, Math.floorDiv(joined.time, bucketWidth), joined)
+        matches.drop()
+      }
+    finally matches.close()
+  }
+
+  private def append(runs: SplitRuns, to: Int, kind: StoreKind, bucket: Long, row: RunCursor): Unit =
+    if (to != RowRoute.Nowhere) {
+      val seq = route.seq(row.seq)
+      // In the cursor's page, which nobody else reads.
+      if (seq != row.seq) RowLayout.writeSeq(row.base, row.at, seq)
+      // A match names its right row by that one's number, which changes too. Their order stays.
+      if (kind == JoinedIndicator)
+        MatchKey.writeRightSeq(row.base, row.at, route.seq(MatchKey.rightSeq(row.base, row.at)))
+      runs.append(to, kind, bucket, row.base, row.at)
+    }
+}
+
+/** A run of a new partition, in a local file. */
+private[tailrace] final case class SplitRun(target: Int, written: WrittenFile, sections: Seq[Section])
+
+/** Writes rows, in the order of a run's sections, into a run for each new partition that gets some of them.
+  *
+  * @param newFile makes an empty local file
+  */
+private[tailrace] final class SplitRuns(newFile: () => File) extends AutoCloseable {
+  private final class Part {
+    val file: File = newFile()
+    val writer = new RunWriter(file)
+    var kind: StoreKind = _
+    var bucket = 0L
+  }
+
+  private val parts = mutable.LongMap.empty[Part]
+
+  /** Adds a row. It must not be before the last one of its target. */
+  def append(target: Int, kind: StoreKind, bucket: Long, base: AnyRef, at: Long): Unit = {
+    val part = parts.getOrElseUpdate(target.toLong, new Part)
+    if (part.kind != kind || part.bucket != bucket) {
+      if (part.kind != null) part.writer.end()
+      part.writer.begin(kind, bucket)
+      part.kind = kind
+      part.bucket = bucket
+    }
+    part.writer.append(base, at)
+  }
+
+  /** Completes the files. The caller deletes them. */
+  def finish(): Seq[SplitRun] = parts.toSeq.map { case (target, part) =>
+    part.writer.end()
+    part.writer.finish()
+    part.writer.close()
+    SplitRun(target.toInt, WrittenFile.ofRun(part.file), part.writer.sections)
+  }
+
+  override def close(): Unit = parts.values.foreach(_.writer.close())
 }

@@ -1,7 +1,5 @@
 package io.tailrace.state
 
-import scala.collection.mutable
-
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
 import org.apache.spark.sql.tailrace.UnsafeRowPair
@@ -10,44 +8,30 @@ import org.apache.spark.unsafe.types.UTF8String
 
 import io.tailrace.common.StepwiseRows
 
-/** The rows that Spark's state reader sees: each row of the state once, without marks and marked rows.
-  *
-  * @param passedThrough right rows that are sorted by time have been used up to there
-  */
-private[state] final class BufferedRows(
-    sections: Seq[LiveSection],
-    expiredThrough: Long,
-    passedThrough: Long = Long.MinValue
-) extends StepwiseRows[UnsafeRowPair]
+/** The rows that Spark's state reader sees: each row of the state that counts, once. */
+private[state] final class BufferedRows(sections: Seq[LiveSection], expiry: Expiry)
+    extends StepwiseRows[UnsafeRowPair]
     with AutoCloseable {
+  private val living = new LivingRows(sections, expiry)
   private val pending = sections.iterator.filter(_.section.kind.hasRows)
-  private var cursor: Option[RunCursor] = None
+  private var cursor: Option[LivingCursor] = None
   private var kind: StoreKind = _
-  private var gone = new GoneRows
-  // Sections come run by run, so each kind comes many times.
-  private val goneOf = mutable.Map.empty[StoreKind, GoneRows]
   private val keyRow = UnsafeProjection.create(BufferedRows.KeySchema)
   private val valueRow = UnsafeProjection.create(BufferedRows.ValueSchema)
 
   override protected def step(): UnsafeRowPair = cursor match {
     case Some(at) if at.isValid =>
-      val row = if (gone.contains(at.seq)) null else rowAt(at)
+      val row = rowAt(at.row)
       at.next()
       row
     case _ =>
       close()
-      if (pending.hasNext) open(pending.next()) else end()
+      if (pending.hasNext) {
+        val live = pending.next()
+        kind = live.section.kind
+        cursor = Some(living.cursor(live))
+      } else end()
       null
-  }
-
-  private def open(live: LiveSection): Unit = {
-    val opened = live.cursor()
-    cursor = Some(opened)
-    if (kind != live.section.kind) {
-      kind = live.section.kind
-      gone = goneOf.getOrElseUpdate(kind, GoneRows.of(sections, kind))
-    }
-    opened.firstAfter(if (kind == StoreKind.RightTimeSorted) passedThrough else expiredThrough)
   }
 
   private def rowAt(at: RunCursor): UnsafeRowPair = {

@@ -6,7 +6,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.sql.tailrace.SparkState
 
-import io.tailrace.checkpoint.DurableFiles
+import io.tailrace.checkpoint.{DurableFiles, TailraceFileManager}
 import io.tailrace.common.Errors
 
 /** The files of one partition's state in the query's checkpoint ([[StateFileNames]]). A version is one file:
@@ -144,7 +144,7 @@ final class CheckpointFiles(directory: Path, hadoopConf: Configuration) extends 
       def isOld(version: Long) = version < oldestRetained
       // Old manifests' files too: rows that are alive may be in them.
       val old = known.filter(StateFileNames.runVersion(_).exists(isOld)).toSeq
-      val temporary = known.filter(DurableFiles.temporaryOf(_).exists(isOld)).toSeq
+      val temporary = known.filter(TailraceFileManager.temporaryOf(_).exists(isOld)).toSeq
       val named =
         if (old.isEmpty) Set.empty[String]
         else {
@@ -321,4 +321,21 @@ private[state] final class RetainedManifests {
       }(_.toSet)
     }
   }
+}
+
+/** The log of `spark.tailrace.state.durability = none`. It writes nothing, so a commit waits for nothing.
+  * Versions that a start with `full` has written can still be read.
+  */
+final class NoStateLog(kept: CheckpointFiles) extends StateLog {
+  override val durable = false
+
+  override def newManifest(version: Long, id: Option[String]): String = StateFileNames.manifest(version, 1)
+  override def upload(local: WrittenFile, name: String): Run =
+    Run(name, local.length, local.crc32c, Nil)
+  override def commit(file: String, manifest: Manifest, inline: Map[String, WrittenFile]): Manifest = manifest
+  override def hasManifest(version: Long, id: Option[String]): Boolean = kept.hasManifest(version, id)
+  override def readManifest(version: Long, id: Option[String]): Manifest = kept.readManifest(version, id)
+  override def copyOf(run: Run, local: File, version: Long, holds: LocalBytes): RunCopy =
+    kept.copyOf(run, local, version, holds)
+  override def purge(versionsToRetain: Int): Unit = kept.purge(versionsToRetain)
 }

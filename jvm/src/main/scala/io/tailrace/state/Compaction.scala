@@ -2,6 +2,7 @@ package io.tailrace.state
 
 import java.util.concurrent.{CyclicBarrier, ExecutorService, RejectedExecutionException}
 
+import scala.collection.mutable
 import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
@@ -37,18 +38,34 @@ object Compaction {
     }
 
   /** A batch writes all rows of a run with one schema. */
-  private[state] def schema(run: Run): Int = run.sections.headOption.fold(0)(_.schema)
+  private def schema(run: Run): Int = run.sections.headOption.fold(0)(_.schema)
+
+  /** Fewer small runs aren't merged all at once: a merged run is a file of its own in the checkpoint. */
+  private val FewRuns = 8
+  private[state] val LargeBytes: Long = 4L << 20
+
+  /** The runs, oldest first, that can be merged all at once: those of other columns stay as they are. */
+  private[state] def mergeable(runs: Seq[Run]): Seq[Run] = {
+    val newest = schema(runs.last)
+    runs.drop(runs.lastIndexWhere(schema(_) != newest) + 1)
+  }
+
+  /** True if it is worth a new file to merge runs all at once.
+    *
+    * @param fanIn this many small runs are worth it, if that is fewer than [[FewRuns]]
+    * @param bytes that the merge removes, or writes for the first time
+    */
+  private[state] def isWorth(runs: Seq[Run], fanIn: Int, bytes: Double): Boolean =
+    runs.size >= Math.min(FewRuns, fanIn) || bytes >= LargeBytes.toDouble
 
   /** Writes the rows that have not expired into one run. Sections of one store and bucket become one.
     *
-    * @param expiredThrough rows of a left-time-sorted store up to this time (microseconds) are left out
-    * @param newest         which rows count of stores that keep the newest row of a key
-    * @param gone           which rows don't count, because they are marked
-    * @return the sections of the new run; none if all rows have expired: then the file isn't needed
+    * @param newest which rows count of stores that keep the newest row of a key
+    * @param gone   which rows count of the others
+    * @return the sections of the new run; none if all rows have left: then the file isn't needed
     */
   def merge(
       sections: Seq[LiveSection],
-      expiredThrough: Long,
       newest: NewestRows,
       gone: GoneMerge,
       writer: RunWriter
@@ -57,9 +74,7 @@ object Compaction {
     groups.toSeq.sortBy(_._1).foreach { case ((_, bucket), parts) =>
       val kind = parts.head.section.kind
       writer.begin(kind, bucket)
-      // A mark leaves with its row's time, and right rows may be needed behind the left rows that are out.
-      val from = if (kind == StoreKind.GoneRight) Long.MinValue else expiredThrough
-      val rows = new MergedSections(parts, kind.order, from)
+      val rows = new MergedSections(parts, RunCursor.inOrder(kind.order), gone.through(kind))
       try if (kind.keepsNewest) newest.write(rows, writer) else gone.write(kind, rows, writer)
       finally rows.close()
       writer.end()
@@ -71,16 +86,14 @@ object Compaction {
 
 /** A run with the living rows of `inputs`. It replaces them in a later version, once.
   *
-  * @param inputs         as they were when their rows were read
-  * @param expiredThrough rows up to this time were left out
-  * @param newest         which rows were left out where a newer one counts
-  * @param gone           which rows were left out because they are marked
-  * @param local          held by the owner of this object
-  * @param shapes         how its rows are read
+  * @param inputs as they were when their rows were read
+  * @param newest which rows were left out where a newer one counts
+  * @param gone   which rows were left out because they had left
+  * @param local  held by the owner of this object
+  * @param shapes how its rows are read
   */
 private[state] final class Compacted(
     inputs: Seq[LiveSection],
-    expiredThrough: Long,
     newest: NewestRows,
     gone: GoneMerge,
     val run: Run,
@@ -97,7 +110,7 @@ private[state] final class Compacted(
     */
   def fits(state: LoadedState): Boolean = {
     val present = state.sections.iterator.map(sectionId).toSet
-    state.manifest.expiredThrough >= expiredThrough && gone.fits(state.manifest) &&
+    gone.fits(state.manifest.expiry) &&
     (state.manifest.rightExpiredThrough >= newest.through || !run.sections.exists(_.kind.keepsNewest)) &&
     (inputs ++ gone.marks).forall { s =>
       present(sectionId(s)) || s.section.maxTime <= state.droppedThrough(s.section.kind)
@@ -213,10 +226,9 @@ private[state] final class Compactor(
       val gone = GoneMerge.of(state, inputs)
       val writer = new RunWriter(local.file)
       val sections =
-        try Compaction.merge(inputs.map(_.asWritten), state.manifest.expiredThrough, newest, gone, writer)
+        try Compaction.merge(inputs.map(_.asWritten), newest, gone, writer)
         finally writer.close()
-      def compacted(run: Run) =
-        Some(new Compacted(inputs, state.manifest.expiredThrough, newest, gone, run, local, shapes))
+      def compacted(run: Run) = Some(new Compacted(inputs, newest, gone, run, local, shapes))
       if (sections.nonEmpty) {
         val written = sections.map(_.copy(schema = inputs.head.section.schema))
         val run =
@@ -281,71 +293,59 @@ private[state] object Compactor {
   }
 }
 
-/** Which rows a merge leaves out because they are marked as gone, and which marks it leaves out with them:
+/** Leaves out the rows that have left the state, and the tombstones that nobody needs any longer:
   *
   * {{{
-  *   runs                                      merged: all              merged: the last two
-  *   left 1 2 3 | left 4 5, gone 2 | gone 1 4  left 3 5                 left 5, gone 1 2
+  *   runs                                                    merged: all     merged: the last two
+  *   left 1 2 3 | left 4 5, tombstone 2 | tombstones 1 4     left 3 5        left 5, tombstones 1 2
   * }}}
   *
-  * A mark stays as long as its row may be in a run that isn't merged: the row is in an earlier run than its mark, or
-  * in the same one.
+  * A tombstone stays as long as its row may be in a run that isn't merged: the row is in an earlier run than its
+  * tombstone, or in the same one.
   *
-  * Rows of two stores have left by their times, too: left rows that are found by key, and right rows that are passed.
-  *
-  * @param manifest of the version that was merged
-  * @param gone   rows by the store that they are in
-  * @param marks  the sections that say so
-  * @param isFull whether no run is before those that are merged: then no mark in them is needed any more
+  * @param living the rows that count in the version that is merged
+  * @param marks  the sections with tombstones of rows of the merged stores
+  * @param isFull true if no run is before those that are merged: then no tombstone in them is needed any longer
   */
-private[state] final class GoneMerge(
-    manifest: Manifest,
-    gone: Map[StoreKind, GoneRows],
-    val marks: Seq[LiveSection],
-    isFull: Boolean
-) {
-  // Rows are written before marks: kinds come in ascending order of their ids.
-  private val leftOut = gone.map { case (kind, _) => kind -> new GoneRows }
+private[state] final class GoneMerge(living: LivingRows, val marks: Seq[LiveSection], isFull: Boolean) {
+  // The rows with tombstones that were left out, by their store.
+  private val leftOut = mutable.HashMap.empty[StoreKind, GoneRows]
 
-  /** Writes the rows, or marks, that are still needed. */
-  def write(kind: StoreKind, rows: MergedSections, writer: RunWriter): Unit = while (!rows.isEmpty) {
-    if (isNeeded(kind, rows.head)) writer.append(rows.head.base, rows.head.at)
-    rows.drop()
+  /** Rows of a store up to this time have left. */
+  def through(kind: StoreKind): Long = living.in(kind).through
+
+  /** Writes the rows, or tombstones, that are still needed. Rows come before their tombstones: stores are written in
+    * ascending order of their ids.
+    */
+  def write(kind: StoreKind, rows: MergedSections, writer: RunWriter): Unit = {
+    val rule = living.in(kind)
+    val dropped = leftOut.getOrElseUpdate(kind.marks.getOrElse(kind), new GoneRows)
+    while (!rows.isEmpty) {
+      val row = rows.head
+      val isNeeded =
+        if (!kind.hasRows) !isFull && !dropped.contains(row.seq)
+        else {
+          if (rule.gone.contains(row.seq)) dropped.add(row.seq)
+          rule.counts(row)
+        }
+      if (isNeeded) writer.append(row.base, row.at)
+      rows.drop()
+    }
   }
 
-  private def isNeeded(kind: StoreKind, row: RunCursor): Boolean = kind.marks match {
-    case Some(of) => !isFull && !leftOut.get(of).exists(_.contains(row.seq))
-    case None =>
-      val isGone = gone.get(kind).exists(_.contains(row.seq))
-      if (isGone) leftOut(kind).add(row.seq)
-      !isGone && row.time > leftThrough(kind)
-  }
-
-  private def leftThrough(kind: StoreKind): Long = kind match {
-    case StoreKind.LeftKeySorted => manifest.expiredThrough
-    case StoreKind.RightTimeSorted => manifest.rightExpiredThrough
-    case _ => Long.MinValue
-  }
-
-  /** True if the rows that were left out don't count in a version either. */
-  def fits(later: Manifest): Boolean =
-    later.expiredThrough >= manifest.expiredThrough && later.rightExpiredThrough >= manifest.rightExpiredThrough
+  /** True if the rows that were left out by their times don't count in a version either. */
+  def fits(later: Expiry): Boolean = living.expiry.isWithin(later)
 }
 
 private[state] object GoneMerge {
-
-  /** Fewer small runs aren't merged: a merged run is a file of its own in the checkpoint. */
-  private val FewRuns = 8
-  private val LargeBytes = 4L << 20
 
   /** @param state  a version
     * @param inputs the sections that are merged, of neighbouring runs
     */
   def of(state: LoadedState, inputs: Seq[LiveSection]): GoneMerge = {
-    val kinds = inputs.flatMap(live => live.section.kind.marks.toSeq :+ live.section.kind).distinct
-    val marks = kinds.flatMap(GoneRows.marking(state.sections, _))
-    val gone = kinds.map(kind => kind -> GoneRows.of(state.sections, kind)).toMap
-    new GoneMerge(state.manifest, gone, marks, inputs.exists(_.local eq state.runs.head))
+    val stores = inputs.map(live => live.section.kind.marks.getOrElse(live.section.kind)).distinct
+    val marks = stores.flatMap(GoneRows.marking(state.sections, _))
+    new GoneMerge(LivingRows.of(state), marks, inputs.exists(_.local eq state.runs.head))
   }
 
   /** The runs to merge next, oldest first, or none. All are merged when more of their rows are gone than count:
@@ -364,12 +364,10 @@ private[state] object GoneMerge {
     def has(run: Run)(is: StoreKind => Boolean) = run.sections.exists(s => is(s.kind))
     if (!manifest.runs.exists(has(_)(kind => kind.compacts && !kind.hasRows))) Nil
     else {
-      // Those of other columns stay as they are.
-      val schema = Compaction.schema(manifest.runs.last)
-      val like = manifest.runs.drop(manifest.runs.lastIndexWhere(Compaction.schema(_) != schema) + 1)
+      val like = Compaction.mergeable(manifest.runs)
       val marked = like.flatMap(_.sections).filter(s => StoreKind.all.exists(_.marks.contains(s.kind)))
       val dead = marked.map(_.expiredRows).sum
-      val isWorth = like.size >= Math.min(FewRuns, fanIn) || deadBytes(marked) >= LargeBytes
+      val isWorth = Compaction.isWorth(like, fanIn, deadBytes(marked))
       if (dead > 0 && dead >= marked.map(_.liveRows).sum && isWorth) like else Nil
     }
   }
@@ -412,10 +410,6 @@ private[state] final case class NewestRows(through: Long, gone: Long) {
 
 private[state] object NewestRows {
 
-  /** Fewer small runs aren't merged: a merged run is a file of its own in the checkpoint. */
-  private val FewRuns = 8
-  private val LargeBytes = 4L << 20
-
   /** @param state whose rows are merged */
   def of(state: LoadedState): NewestRows =
     NewestRows(state.manifest.rightExpiredThrough, state.droppedThrough(StoreKind.RightNewest))
@@ -438,12 +432,9 @@ private[state] object NewestRows {
     val runs = manifest.runs
     if (!runs.exists(_.sections.exists(_.kind.keepsNewest))) Nil
     else {
-      // Those of other columns stay as they are.
-      val schema = Compaction.schema(runs.last)
-      val like = runs.drop(runs.lastIndexWhere(Compaction.schema(_) != schema) + 1)
+      val like = Compaction.mergeable(runs)
       val young = like.tail.map(bytes).sum
-      val isWorth = like.size >= Math.min(FewRuns, fanIn) || young >= LargeBytes
-      if (like.size > 1 && young >= bytes(like.head) && isWorth) like
+      if (like.size > 1 && young >= bytes(like.head) && Compaction.isWorth(like, fanIn, young.toDouble)) like
       else like.find(isRepetitive(_, manifest.rightExpiredThrough)).toSeq
     }
   }
@@ -452,7 +443,7 @@ private[state] object NewestRows {
     run.sections.map(s => if (s.rows == 0) 0L else (s.bytes.toDouble * s.liveRows / s.rows).toLong).sum
 
   private def isRepetitive(run: Run, through: Long): Boolean = run.sections.exists { s =>
-    s.kind.keepsNewest && s.maxTime <= through && s.bytes >= LargeBytes && s.rows > 2 * s.keys
+    s.kind.keepsNewest && s.maxTime <= through && s.bytes >= Compaction.LargeBytes && s.rows > 2 * s.keys
   }
 }
 

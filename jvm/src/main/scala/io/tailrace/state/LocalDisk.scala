@@ -20,9 +20,25 @@ import io.tailrace.common.TailraceConf
   * Runs that are being read or copied stay, so there may be more for a while.
   */
 private[state] object LocalDisk {
+
+  /** A run that may be on the disk. */
+  trait Resident {
+    def file: File
+
+    /** Bytes of the file when it is here; 0 if the checkpoint doesn't have it. */
+    private[state] def length: Long
+    private[state] def isHere: Boolean
+
+    /** Lets it be copied, with the room of others that were read longer ago. */
+    private[state] def beginNow(): Unit
+
+    /** Empties the file, unless it is being read or copied, or is the only one. @return whether it did */
+    private[state] def evict(): Boolean
+  }
+
   private val Unbounded = TailraceConf.LocalRunBytes.default
 
-  private val runs = new util.LinkedHashMap[LocalRun, Long](64, 0.75f, true)
+  private val runs = new util.LinkedHashMap[Resident, Long](64, 0.75f, true)
   @volatile private var most = Unbounded
   private var total = 0L
 
@@ -30,7 +46,7 @@ private[state] object LocalDisk {
 
   /** A run of so many bytes is read, or is about to be here. */
   // Runs must not call this while they hold their own lock: evict takes it.
-  def used(run: LocalRun, bytes: Long): Unit = if (most < Unbounded) synchronized {
+  def used(run: Resident, bytes: Long): Unit = if (most < Unbounded) synchronized {
     total += bytes - Option(runs.put(run, bytes)).getOrElse(0L)
     val others = runs.entrySet.iterator
     while (total > most && others.hasNext) {
@@ -43,7 +59,7 @@ private[state] object LocalDisk {
   }
 
   /** Counts a run of so many bytes, if there is room for it beside those that are here. */
-  def reserve(run: LocalRun, bytes: Long): Boolean = synchronized {
+  def reserve(run: Resident, bytes: Long): Boolean = synchronized {
     val hasRoom = total + bytes <= most
     if (hasRoom) used(run, bytes)
     hasRoom
@@ -53,7 +69,7 @@ private[state] object LocalDisk {
     *
     * @param next each of them once
     */
-  def prepare(next: Seq[LocalRun]): Unit = {
+  def prepare(next: Seq[Resident]): Unit = {
     var left = most
     if (!next.forall(_.isHere)) next.foreach { run =>
       left -= run.length
@@ -62,7 +78,7 @@ private[state] object LocalDisk {
   }
 
   /** A run that isn't here, or not any more. */
-  def gone(run: LocalRun): Unit = synchronized {
+  def gone(run: Resident): Unit = synchronized {
     total -= Option(runs.remove(run)).getOrElse(0L)
   }
 

@@ -42,7 +42,8 @@ final class LocalRun(
     link: Option[RunLink] = None,
     content: LocalContent = LocalContent.Added,
     onReplaced: () => Unit = () => ()
-) extends Logging {
+) extends LocalDisk.Resident
+    with Logging {
   import LocalRun._
 
   /** The version whose batch has written the run; none for a file that isn't part of the state. */
@@ -194,8 +195,8 @@ final class LocalRun(
         case own => Errors.stateLocalFile(file.getPath, own.words, reason, cause)
       }
 
-  private[state] def length: Long = copy.fold(0L)(_.length)
-  private[state] def isHere: Boolean = copy.forall(_.isDone)
+  private[state] override def length: Long = copy.fold(0L)(_.length)
+  private[state] override def isHere: Boolean = copy.forall(_.isDone)
   private[state] def isUnchecked: Boolean = copy.exists(_.isUnchecked)
   private[state] def isComing: Boolean = copy.exists(_.isComing)
   private[state] def hasFailed: Boolean = copy.exists(_.hasFailed)
@@ -205,7 +206,7 @@ final class LocalRun(
     copy.filterNot(_.isDone).foreach(c => if (LocalDisk.reserve(this, c.length)) c.begin() else c.discard())
 
   /** The same, with the room of others that were read longer ago. */
-  private[state] def beginNow(): Unit = copy.foreach { c =>
+  private[state] override def beginNow(): Unit = copy.foreach { c =>
     LocalDisk.used(this, c.length)
     if (!c.isDone) c.begin()
   }
@@ -246,7 +247,7 @@ final class LocalRun(
   }
 
   /** Empties the file, unless it is being read or copied, or is the only one. @return whether it did */
-  private[state] def evict(): Boolean = readers == 0 && synchronized {
+  private[state] override def evict(): Boolean = readers == 0 && synchronized {
     val isFree = readers == 0 && !gone && copy.exists(_.isDone)
     isFree && {
       closeReader()
@@ -283,66 +284,8 @@ private[state] final class OpenRun(reader: SharedReader, val generation: Int) {
   def close(): Unit = reader.close(entries)
 }
 
-/** What a local file has that the checkpoint doesn't have.
-  *
-  * @param words for errors: "it has `words`"
-  */
-sealed abstract class LocalContent(val words: String)
-
-object LocalContent {
-
-  /** Rows that a batch, a compaction or a command has written, until they are in the checkpoint. */
-  case object Added extends LocalContent("rows on their way into the checkpoint")
-
-  /** Rows that aren't part of the state. */
-  case object Scratch extends LocalContent("rows that a task has put aside for itself")
-
-  /** The state of a query that runs with durability none. */
-  case object OnlyCopy extends LocalContent("the state")
-}
-
 object LocalRun {
 
   /** So many copies of one file may be bad in a row; then the disk is. */
   private val MostReplaced = 3
-
-  /** Lets the runs of sections come side by side that are opened one after the other. */
-  def prepare(sections: Seq[LiveSection]): Unit = LocalDisk.prepare(sections.map(_.local).distinct)
-}
-
-/** A section, with the run that it is in.
-  *
-  * @param shapes its rows are read in the newest of them
-  */
-final class LiveSection(
-    val local: LocalRun,
-    val section: Section,
-    shapes: RowShapes = RowShapes.AsWritten
-) {
-  def cursor(): RunCursor = {
-    val change =
-      try shapes.change(section)
-      catch {
-        case e: ValueChange.UnfitException => throw local.corrupt(e.getMessage, e)
-      }
-    new RunCursor(local, section.kind, section.bucket, section.minTime, change)
-  }
-
-  /** The same section, whose rows are read as they are. */
-  def asWritten: LiveSection = new LiveSection(local, section)
-
-  /** The same section with other counts. */
-  def counting(counts: Section): LiveSection = new LiveSection(local, counts, shapes)
-
-  /** Calls `row` with the cursor at each row, in the order of the section. */
-  def foreachRow(row: RunCursor => Unit): Unit = {
-    val at = cursor()
-    try {
-      at.first()
-      while (at.isValid) {
-        row(at)
-        at.next()
-      }
-    } finally at.close()
-  }
 }

@@ -1,7 +1,6 @@
 package io.tailrace.state
 
-import java.io.{File, InputStream, StringWriter}
-import java.util.concurrent.atomic.AtomicReference
+import java.io.{InputStream, StringWriter}
 
 import org.apache.hadoop.fs.Path
 import org.json4s.jackson.Serialization
@@ -71,6 +70,38 @@ final case class Manifest(
     amendsAfter: Option[Long] = None
 ) {
   def fileNames: Set[String] = runs.iterator.map(_.file).toSet
+
+  /** The times through which rows have left. */
+  def expiry: Expiry = Expiry(expiredThrough, rightExpiredThrough)
+}
+
+/** The times, in microseconds and inclusive, through which the rows of a version have left, by the time that their store
+  * expires by: see [[LivingRows]].
+  *
+  * @param results  [[Manifest.expiredThrough]]
+  * @param operator [[Manifest.rightExpiredThrough]]
+  */
+final case class Expiry(results: Long, operator: Long) {
+
+  /** Rows of a store up to this time have left. */
+  def through(kind: StoreKind): Long = kind.expires match {
+    case ExpiryTime.Results => results
+    case ExpiryTime.Operator => operator
+    case ExpiryTime.Never => Long.MinValue
+  }
+
+  /** No row of a section that counts is before this time. */
+  def notBefore(section: Section): Long = Expiry.notBefore(section, through(section.kind))
+
+  /** True if every row that has left by this has left by a later one, too. */
+  def isWithin(later: Expiry): Boolean = results <= later.results && operator <= later.operator
+}
+
+object Expiry {
+
+  /** No row of a section after `through` is before this time. */
+  def notBefore(section: Section, through: Long): Long =
+    if (section.minTime > through || through == Long.MaxValue) section.minTime else through + 1
 }
 
 /** A batch has taken rows that were behind the watermark when they came. Which of its rows these are, their times say.
@@ -195,76 +226,5 @@ object Manifest {
       }
     }
     manifest.copy(runs = runs)
-  }
-}
-
-/** What it took to begin with a version of the state on an executor.
-  *
-  * @param lostVersions versions whose rows are missing, because they were never written; 0 unless
-  *                     `spark.tailrace.state.durability` is `none`
-  * @param bytes        of runs that weren't on the executor's disk
-  * @param millis       for which its task has waited for them
-  */
-final case class StateLoad(lostVersions: Long = 0, bytes: Long = 0, millis: Long = 0)
-
-object StateLoad {
-  val None: StateLoad = StateLoad()
-}
-
-/** One committed version with local copies of its runs, which count their users, and may still be coming. */
-final class LoadedState(
-    val manifest: Manifest,
-    val runs: Seq[LocalRun],
-    val checkpointId: Option[String],
-    dropped: Map[StoreKind, Long] = Map.empty,
-    shapes: RowShapes = RowShapes.AsWritten
-) {
-  private val byName = runs.map(r => r.name -> r).toMap
-
-  val sections: Seq[LiveSection] =
-    manifest.runs.flatMap(run => run.sections.map(new LiveSection(byName(run.name), _, shapes)))
-
-  /** Sections without a row after this time were dropped; the least long if that is unknown. */
-  def droppedThrough(kind: StoreKind): Long = dropped.getOrElse(kind, Long.MinValue)
-
-  private val kept = new AtomicReference[AnyRef]
-
-  /** Keeps an operator's value in memory, as long as this version. */
-  private[state] def keep(value: AnyRef): Unit = kept.set(value)
-
-  /** Takes that value. Only one caller gets it, and may change it. */
-  private[state] def takeKept(): Option[AnyRef] = Option(kept.getAndSet(null))
-
-  /** Nanoseconds for which tasks have waited for its runs so far. */
-  def waitedNanos: Long = runs.map(_.waitedNanos).sum
-
-  def acquire(): Unit = runs.foreach(_.acquire())
-  def release(): Unit = runs.foreach(_.release())
-}
-
-object LoadedState {
-
-  /** A version of a checkpoint's state from outside of a query, not acquired yet. Runs come when they are read.
-    *
-    * @param newFile  makes an empty local file
-    * @param shapes   rows are read in the newest of them
-    * @param isInPart whether few pages of the runs are read: see [[RunLink]]
-    */
-  def outside(
-      files: CheckpointFiles,
-      version: Long,
-      checkpointId: Option[String],
-      newFile: () => File,
-      shapes: RowShapes,
-      isInPart: Boolean = false
-  ): LoadedState = {
-    val manifest = files.readManifest(version, checkpointId)
-    val runs = manifest.runs.map { run =>
-      val file = newFile()
-      val link = if (isInPart) files.linkTo(run, version) else None
-      val copy = if (link.isEmpty) Some(files.copyOf(run, file, version, LocalBytes.None)) else None
-      new LocalRun(run.name, file, copy, link)
-    }
-    new LoadedState(manifest, runs, checkpointId, shapes = shapes)
   }
 }

@@ -28,7 +28,7 @@ private[tailrace] final class MergedSections(
   private var first: Source = _
 
   try {
-    LocalRun.prepare(sections)
+    LiveSection.prepare(sections)
     sections.foreach { live =>
       val source = new Source(live, live.cursor())
       sources += source

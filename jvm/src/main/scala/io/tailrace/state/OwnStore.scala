@@ -28,12 +28,13 @@ import io.tailrace.common.{Durability, Errors, TailraceConf}
   * @param shapes   of the operator's rows, in this run of the query
   */
 private[state] final class OwnStore(
-    val id: StateStoreId,
+    override val id: StateStoreId,
     location: Path,
     conf: StateStoreConf,
     hadoopConf: Configuration,
-    val shapes: RowShapes = RowShapes.AsWritten
-) extends Logging {
+    override val shapes: RowShapes = RowShapes.AsWritten
+) extends StateOwner
+    with Logging {
   private var newest = OwnStore.emptyAt(0)
   // With durability none, this is the only copy of the version that a repeated batch begins with.
   private var previous = OwnStore.emptyAt(0)
@@ -41,7 +42,7 @@ private[state] final class OwnStore(
 
   private def setting(key: String): Option[String] = Option(hadoopConf.get(key))
 
-  val stateLog: StateLog = {
+  override val stateLog: StateLog = {
     val files = new CheckpointFiles(location, hadoopConf)
     TailraceConf.StateDurability.read(setting) match {
       case Durability.Full => files
@@ -59,8 +60,7 @@ private[state] final class OwnStore(
     if (conf.enableStateStoreCheckpointIds) conf.minVersionsToRetain
     else Math.max(2, conf.minVersionsToRetain)
 
-  /** Up to this many bytes of a batch's runs come into the manifest's file. */
-  val inlineRunBytes: Long = TailraceConf.InlineRunBytes.read(setting)
+  override val inlineRunBytes: Long = TailraceConf.InlineRunBytes.read(setting)
 
   private val backgroundLoadBytes = TailraceConf.BackgroundLoadBytes.read(setting)
 
@@ -75,17 +75,16 @@ private[state] final class OwnStore(
 
   private val replacedCopies = new AtomicLong
 
-  /** How many damaged local files were made again since this was asked last. */
-  def takeReplacedCopies(): Long = replacedCopies.getAndSet(0)
+  override def takeReplacedCopies(): Long = replacedCopies.getAndSet(0)
 
-  /** What local files have that the checkpoint doesn't have. */
-  def contentOfNewRuns: LocalContent = if (stateLog.durable) LocalContent.Added else LocalContent.OnlyCopy
+  override def contentOfNewRuns: LocalContent =
+    if (stateLog.durable) LocalContent.Added else LocalContent.OnlyCopy
 
-  def localRun(
+  override def localRun(
       name: String,
       file: File,
       content: LocalContent,
-      comingFrom: Option[RunCopy] = None
+      comingFrom: Option[RunCopy]
   ): LocalRun =
     new LocalRun(
       name,
@@ -95,8 +94,7 @@ private[state] final class OwnStore(
       onReplaced = () => replacedCopies.incrementAndGet(): Unit
     )
 
-  /** Begins to copy a run into the checkpoint. The copy holds the run, because the task may end before it. */
-  def upload(run: LocalRun, written: WrittenFile): Future[Run] = {
+  override def upload(run: LocalRun, written: WrittenFile): Future[Run] = {
     run.acquire()
     try
       OwnStore.uploads.submit { () =>
@@ -117,10 +115,9 @@ private[state] final class OwnStore(
   private def isIn(local: LocalRun, run: Run): Unit = if (stateLog.durable)
     local.isIn(stateLog.copyOf(run, local.file, local.version.getOrElse(0L), LocalBytes.Whole))
 
-  def localFile(name: String): File = local.file(name)
+  override def localFile(name: String): File = local.file(name)
 
-  /** In Spark's checkpoint format 2, the version of each attempt has an id of its own. */
-  def newCheckpointId(): Option[String] =
+  override def newCheckpointId(): Option[String] =
     if (conf.enableStateStoreCheckpointIds) Some(UUID.randomUUID.toString) else None
 
   /** @param empty whether to begin at `version` without rows, whatever the checkpoint has */
@@ -241,7 +238,7 @@ private[state] final class OwnStore(
       case e: IOException => throw Errors.stateFileUnavailable(localFile(name).getPath, "written", e)
     }
 
-  def committed(next: LoadedState): Unit = {
+  override def committed(next: LoadedState): Unit = {
     next.runs.zip(next.manifest.runs).foreach { case (local, run) => isIn(local, run) }
     synchronized {
       // A late commit of a task that was replaced must not replace a newer version of its successor.

@@ -1,7 +1,7 @@
 package io.tailrace.state
 
 import java.nio.ByteBuffer
-import java.util.Arrays
+import java.util.{Arrays, Comparator}
 
 import org.apache.spark.unsafe.Platform
 import org.rocksdb.{RocksDBException, SstFileReaderIterator}
@@ -286,4 +286,64 @@ final class RunCursor(
 
 object RunCursor {
   private val Start: Long = Platform.BYTE_ARRAY_OFFSET.toLong
+
+  /** Compares the rows at two cursors by the order of their sections. */
+  def inOrder(order: RowOrder): Comparator[RunCursor] = if (order.byTime) ByTime else ByKey
+
+  private object ByTime extends Comparator[RunCursor] {
+    override def compare(a: RunCursor, b: RunCursor): Int = {
+      val byTimeAndSeq = a.compareTimeAndSeq(b.time, b.seq)
+      if (byTimeAndSeq != 0) byTimeAndSeq else a.compareKey(b.base, b.at)
+    }
+  }
+
+  private object ByKey extends Comparator[RunCursor] {
+    override def compare(a: RunCursor, b: RunCursor): Int = {
+      val byKey = a.compareKey(b.base, b.at)
+      if (byKey != 0) byKey else a.compareTimeAndSeq(b.time, b.seq)
+    }
+  }
+}
+
+/** A section, with the run that it is in.
+  *
+  * @param shapes its rows are read in the newest of them
+  */
+final class LiveSection(
+    val local: LocalRun,
+    val section: Section,
+    shapes: RowShapes = RowShapes.AsWritten
+) {
+  def cursor(): RunCursor = {
+    val change =
+      try shapes.change(section)
+      catch {
+        case e: ValueChange.UnfitException => throw local.corrupt(e.getMessage, e)
+      }
+    new RunCursor(local, section.kind, section.bucket, section.minTime, change)
+  }
+
+  /** The same section, whose rows are read as they are. */
+  def asWritten: LiveSection = new LiveSection(local, section)
+
+  /** The same section with other counts. */
+  def counting(counts: Section): LiveSection = new LiveSection(local, counts, shapes)
+
+  /** Calls `row` with the cursor at each row, in the order of the section. */
+  def foreachRow(row: RunCursor => Unit): Unit = {
+    val at = cursor()
+    try {
+      at.first()
+      while (at.isValid) {
+        row(at)
+        at.next()
+      }
+    } finally at.close()
+  }
+}
+
+object LiveSection {
+
+  /** Lets the runs of sections come side by side that are opened one after the other. */
+  def prepare(sections: Seq[LiveSection]): Unit = LocalDisk.prepare(sections.map(_.local).distinct)
 }

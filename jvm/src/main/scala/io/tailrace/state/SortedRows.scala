@@ -48,7 +48,17 @@ object SortedRows {
     */
   def all(kind: StoreKind, rows: RowBuffer, leastBucketWidth: Long, rowsPerBucket: Int = 1): SortedRows = {
     val width = if (rows.isEmpty) leastBucketWidth else widthFor(rows, null, leastBucketWidth, rowsPerBucket)
-    new SortedRows(kind, rows, kind.order.sort(rows, width), width)
+    new SortedRows(kind, rows, sorted(rows, kind.order, width), width)
+  }
+
+  /** Row numbers by time bucket, and in an order within a bucket. */
+  private def sorted(rows: RowBuffer, order: RowOrder, bucketWidth: Long): Array[Int] = order match {
+    // Time first is bucket first.
+    case RowOrder.Time => RowSort.byTime(rows)
+    case RowOrder.TimeAndSeq => RowSort.byTimeAndSeq(rows)
+    case RowOrder.TimeSeqAndKey => RowSort.byTimeSeqAndKey(rows)
+    case RowOrder.Key => RowSort.byBucketAndKey(rows, bucketWidth)
+    case RowOrder.KeyTimeAndSeq => RowSort.thenByBucket(rows, RowSort.byKeyTimeAndSeq(rows), bucketWidth)
   }
 
   /** The rows of a buffer that `chosen` accepts by their number. */

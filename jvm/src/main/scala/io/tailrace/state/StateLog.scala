@@ -39,20 +39,3 @@ trait StateLog {
   /** Deletes versions older than the newest `versionsToRetain`, but files with runs that retained ones name. */
   def purge(versionsToRetain: Int): Unit
 }
-
-/** The log of `spark.tailrace.state.durability = none`. It writes nothing, so a commit waits for nothing.
-  * Versions that a start with `full` has written can still be read.
-  */
-final class NoStateLog(kept: CheckpointFiles) extends StateLog {
-  override val durable = false
-
-  override def newManifest(version: Long, id: Option[String]): String = StateFileNames.manifest(version, 1)
-  override def upload(local: WrittenFile, name: String): Run =
-    Run(name, local.length, local.crc32c, Nil)
-  override def commit(file: String, manifest: Manifest, inline: Map[String, WrittenFile]): Manifest = manifest
-  override def hasManifest(version: Long, id: Option[String]): Boolean = kept.hasManifest(version, id)
-  override def readManifest(version: Long, id: Option[String]): Manifest = kept.readManifest(version, id)
-  override def copyOf(run: Run, local: File, version: Long, holds: LocalBytes): RunCopy =
-    kept.copyOf(run, local, version, holds)
-  override def purge(versionsToRetain: Int): Unit = kept.purge(versionsToRetain)
-}

@@ -1,7 +1,5 @@
 package io.tailrace.state
 
-import java.util.Comparator
-
 /** A store of an operator's state. The engine goes by the properties of a kind only; the join that keeps the
   * rows knows what they mean. All kinds are here because ids and names are part of the format on disk, which
   * Spark's state reader and `tailrace inspect` read without the operator.
@@ -10,7 +8,8 @@ import java.util.Comparator
   * @param name     in manifests, metrics, errors and the state reader; never changed
   * @param order    of its rows in a section
   * @param compacts whether background compaction may merge its sections
-  * @param marks    the store whose rows it marks as gone, by their sequence numbers; none: it holds rows
+  * @param expires  the time of a version through which its rows have left, though they are still in their sections
+  * @param marks    the store whose rows it has tombstones of, by their sequence numbers; none: it holds rows
   * @param pages    the kind of the sections that hold its [[PageFilters]]; none: its pages have none
   */
 // No default arguments: they would initialize the companion, which lists the kinds, while the first kind that
@@ -20,6 +19,7 @@ sealed abstract class StoreKind(
     val name: String,
     val order: RowOrder,
     val compacts: Boolean,
+    val expires: ExpiryTime,
     val marks: Option[StoreKind],
     val pages: Option[StoreKind]
 ) {
@@ -31,34 +31,41 @@ sealed abstract class StoreKind(
 }
 
 object StoreKind {
-  case object LeftTimeSorted extends StoreKind(1, "left-time-sorted", RowOrder.Time, true, None, None)
+  import ExpiryTime._
+
+  case object LeftTimeSorted
+      extends StoreKind(1, "left-time-sorted", RowOrder.Time, true, Results, None, None)
   case object LeftKeySorted
-      extends StoreKind(2, "left-key-sorted", RowOrder.Key, true, None, Some(LeftKeyPages))
+      extends StoreKind(2, "left-key-sorted", RowOrder.Key, true, Results, None, Some(LeftKeyPages))
   case object RightKeySorted
-      extends StoreKind(3, "right-key-sorted", RowOrder.Key, true, None, Some(RightKeyPages))
+      extends StoreKind(3, "right-key-sorted", RowOrder.Key, true, Never, None, Some(RightKeyPages))
   case object JoinedIndicator
-      extends StoreKind(4, "joined-indicator", RowOrder.TimeSeqAndKey, true, None, None)
-  case object HeldLeft extends StoreKind(5, "held-left", RowOrder.TimeAndSeq, false, None, None)
-  case object HeldRight extends StoreKind(6, "held-right", RowOrder.KeyTimeAndSeq, false, None, None)
+      extends StoreKind(4, "joined-indicator", RowOrder.TimeSeqAndKey, true, Results, None, None)
+  case object HeldLeft extends StoreKind(5, "held-left", RowOrder.TimeAndSeq, false, Results, None, None)
+  case object HeldRight
+      extends StoreKind(6, "held-right", RowOrder.KeyTimeAndSeq, false, Operator, None, None)
   case object JoinedRight
-      extends StoreKind(7, "joined-right", RowOrder.TimeSeqAndKey, false, Some(HeldRight), None)
+      extends StoreKind(7, "joined-right", RowOrder.TimeSeqAndKey, false, Never, Some(HeldRight), None)
   case object RightNewest
-      extends StoreKind(8, "right-newest", RowOrder.Key, true, None, Some(RightNewestPages)) {
+      extends StoreKind(8, "right-newest", RowOrder.Key, true, Never, None, Some(RightNewestPages)) {
     override def keepsNewest: Boolean = true
   }
-  case object GoneLeft extends StoreKind(9, "gone-left", RowOrder.TimeAndSeq, true, Some(LeftKeySorted), None)
+  case object GoneLeft
+      extends StoreKind(9, "gone-left", RowOrder.TimeAndSeq, true, Results, Some(LeftKeySorted), None)
   case object GoneRight
-      extends StoreKind(10, "gone-right", RowOrder.TimeAndSeq, true, Some(RightKeySorted), None)
-  case object RightTimeSorted extends StoreKind(11, "right-time-sorted", RowOrder.Time, true, None, None)
-  case object LeftOut extends StoreKind(12, "left-out", RowOrder.Key, true, None, Some(LeftOutPages))
+      extends StoreKind(10, "gone-right", RowOrder.TimeAndSeq, true, Never, Some(RightKeySorted), None)
+  case object RightTimeSorted
+      extends StoreKind(11, "right-time-sorted", RowOrder.Time, true, Operator, None, None)
+  case object LeftOut extends StoreKind(12, "left-out", RowOrder.Key, true, Never, None, Some(LeftOutPages))
   case object JoinedLeft
-      extends StoreKind(13, "joined-left", RowOrder.TimeSeqAndKey, false, Some(HeldLeft), None)
+      extends StoreKind(13, "joined-left", RowOrder.TimeSeqAndKey, false, Never, Some(HeldLeft), None)
 
   // Not stores, but parts of runs that belong to the sections of one: no manifest names them.
-  case object LeftKeyPages extends StoreKind(66, "left-key-pages", RowOrder.Key, false, None, None)
-  case object RightKeyPages extends StoreKind(67, "right-key-pages", RowOrder.Key, false, None, None)
-  case object RightNewestPages extends StoreKind(68, "right-newest-pages", RowOrder.Key, false, None, None)
-  case object LeftOutPages extends StoreKind(69, "left-out-pages", RowOrder.Key, false, None, None)
+  case object LeftKeyPages extends StoreKind(66, "left-key-pages", RowOrder.Key, false, Never, None, None)
+  case object RightKeyPages extends StoreKind(67, "right-key-pages", RowOrder.Key, false, Never, None, None)
+  case object RightNewestPages
+      extends StoreKind(68, "right-newest-pages", RowOrder.Key, false, Never, None, None)
+  case object LeftOutPages extends StoreKind(69, "left-out-pages", RowOrder.Key, false, Never, None, None)
 
   val all: Seq[StoreKind] =
     Seq(
@@ -81,51 +88,40 @@ object StoreKind {
   def named(name: String): Option[StoreKind] = byName.get(name)
 }
 
-/** The order of a store's rows in a section: by time first, to find the oldest, or by key first, to find
-  * matches.
-  */
-sealed abstract class RowOrder(val byTime: Boolean) extends Comparator[RunCursor] {
+/** The time of a version through which the rows of a store have left the state: see [[Expiry]]. */
+sealed trait ExpiryTime
 
-  /** Sorts a batch's rows by time bucket, and by this order within a bucket. @return row numbers */
-  private[state] def sort(rows: RowBuffer, bucketWidth: Long): Array[Int]
+object ExpiryTime {
 
-  /** Compares the rows at two cursors. */
-  final override def compare(a: RunCursor, b: RunCursor): Int =
-    if (byTime) {
-      val byTimeAndSeq = a.compareTimeAndSeq(b.time, b.seq)
-      if (byTimeAndSeq != 0) byTimeAndSeq else a.compareKey(b.base, b.at)
-    } else {
-      val byKey = a.compareKey(b.base, b.at)
-      if (byKey != 0) byKey else a.compareTimeAndSeq(b.time, b.seq)
-    }
+  /** Results of left rows up to this time have been emitted. */
+  case object Results extends ExpiryTime
+
+  /** The operator's own time. */
+  case object Operator extends ExpiryTime
+
+  /** Rows leave with their sections, or one by one, by tombstones. */
+  case object Never extends ExpiryTime
 }
+
+/** The order of a store's rows in a section: by time first, to find the oldest, or by key first, to find
+  * matches. [[SortedRows]] sorts a batch's rows by it, [[RunCursor.inOrder]] compares rows of sections.
+  */
+sealed abstract class RowOrder(val byTime: Boolean)
 
 object RowOrder {
 
   /** By time and sequence number, for rows that come in the order of their sequence numbers. */
-  case object Time extends RowOrder(byTime = true) {
-    override def sort(rows: RowBuffer, bucketWidth: Long): Array[Int] = RowSort.byTime(rows)
-  }
+  case object Time extends RowOrder(byTime = true)
 
   /** The same for rows that come in any order. */
-  case object TimeAndSeq extends RowOrder(byTime = true) {
-    override def sort(rows: RowBuffer, bucketWidth: Long): Array[Int] = RowSort.byTimeAndSeq(rows)
-  }
+  case object TimeAndSeq extends RowOrder(byTime = true)
 
   /** The same where several rows have one sequence number. */
-  case object TimeSeqAndKey extends RowOrder(byTime = true) {
-    override def sort(rows: RowBuffer, bucketWidth: Long): Array[Int] = RowSort.byTimeSeqAndKey(rows)
-  }
+  case object TimeSeqAndKey extends RowOrder(byTime = true)
 
   /** By key, time and sequence number, for rows that come in the order of their sequence numbers. */
-  case object Key extends RowOrder(byTime = false) {
-    override def sort(rows: RowBuffer, bucketWidth: Long): Array[Int] =
-      RowSort.byBucketAndKey(rows, bucketWidth)
-  }
+  case object Key extends RowOrder(byTime = false)
 
   /** The same for rows that come in any order. */
-  case object KeyTimeAndSeq extends RowOrder(byTime = false) {
-    override def sort(rows: RowBuffer, bucketWidth: Long): Array[Int] =
-      RowSort.thenByBucket(rows, RowSort.byKeyTimeAndSeq(rows), bucketWidth)
-  }
+  case object KeyTimeAndSeq extends RowOrder(byTime = false)
 }

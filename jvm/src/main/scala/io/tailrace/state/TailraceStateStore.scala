@@ -20,7 +20,7 @@ import io.tailrace.common.{Errors, OnFailure}
   * @param loaded    what it took to begin with the base
   */
 final class TailraceStateStore private[state] (
-    owner: OwnStore,
+    owner: StateOwner,
     base: LoadedState,
     baseCheckpointId: Option[String],
     compacted: Option[Compacted],
@@ -62,6 +62,9 @@ final class TailraceStateStore private[state] (
 
   /** A time that the operator keeps with the version; the engine does nothing with it. Least at first. */
   def operatorTime: Long = ownTime
+
+  /** The times through which rows have left, of both. */
+  def expiry: Expiry = Expiry(expired, ownTime)
 
   /** Batches that have taken late rows, oldest first; the operator keeps them with the version, too. */
   def lateRows: Seq[LateRows] = late
@@ -261,7 +264,7 @@ final class TailraceStateStore private[state] (
   override protected def committedId: Option[String] = checkpointId
   override protected def baseId: Option[String] = baseCheckpointId
   override protected def storedRows: Iterator[UnsafeRowPair] with AutoCloseable =
-    new BufferedRows(sections, expired, ownTime)
+    new BufferedRows(sections, expiry)
 
   private def requireUpdating(): Unit =
     require(state == TailraceStateStore.Updating, s"the store of version $version is $state")
@@ -278,6 +281,42 @@ object TailraceStateStore {
   private case object Aborted extends State
 }
 
+/** The owner of a partition's state on an executor, as its stores see it. */
+private[state] trait StateOwner {
+  def id: StateStoreId
+  def stateLog: StateLog
+
+  /** The schemas of the operator's rows, in this run of the query. */
+  def shapes: RowShapes
+
+  /** Up to this many bytes of a batch's runs come into the manifest's file. */
+  def inlineRunBytes: Long
+
+  /** In Spark's checkpoint format 2, the version of each attempt has an id of its own. */
+  def newCheckpointId(): Option[String]
+
+  def localFile(name: String): File
+
+  /** What local files have that the checkpoint doesn't have. */
+  def contentOfNewRuns: LocalContent
+
+  def localRun(
+      name: String,
+      file: File,
+      content: LocalContent,
+      comingFrom: Option[RunCopy] = None
+  ): LocalRun
+
+  /** Begins to copy a run into the checkpoint. The copy holds the run, because the task may end before it. */
+  def upload(run: LocalRun, written: WrittenFile): Future[Run]
+
+  /** Takes a version that a store has committed. */
+  def committed(next: LoadedState): Unit
+
+  /** How many damaged local files were made again since the last call. */
+  def takeReplacedCopies(): Long
+}
+
 /** A run that a batch has written.
   *
   * {{{
@@ -292,7 +331,7 @@ private[state] final class NewRun(val local: LocalRun, val written: WrittenFile)
   def isInline: Boolean = upload.isEmpty
 
   /** Begins to copy it into the checkpoint. */
-  def uploadBy(owner: OwnStore): Unit = upload = Some(owner.upload(local, written))
+  def uploadBy(owner: StateOwner): Unit = upload = Some(owner.upload(local, written))
 
   /** Waits for the end of the copy, and throws the error that it ended with. */
   def complete(): Run =

@@ -85,3 +85,21 @@ object WrittenFile {
   private def damaged(file: File, reason: String, cause: Throwable = null) =
     Errors.stateLocalFile(file.getPath, LocalContent.Added.words, reason, cause)
 }
+
+/** What a local file has that the checkpoint doesn't have.
+  *
+  * @param words for errors: "it has `words`"
+  */
+sealed abstract class LocalContent(val words: String)
+
+object LocalContent {
+
+  /** Rows that a batch, a compaction or a command has written, until they are in the checkpoint. */
+  case object Added extends LocalContent("rows on their way into the checkpoint")
+
+  /** Rows that aren't part of the state. */
+  case object Scratch extends LocalContent("rows that a task has put aside for itself")
+
+  /** The state of a query that runs with durability none. */
+  case object OnlyCopy extends LocalContent("the state")
+}

@@ -4,10 +4,11 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.unsafe.Platform
 
 import io.tailrace.common.{Mark, MarkedRows, Policy, StepwiseRows}
 import io.tailrace.join.JoinColumns
-import io.tailrace.state.{KeyDecoder, OrderedRows, RowLayout}
+import io.tailrace.state._
 
 /** Gives the released left rows, each with its right row or with nulls. Marked duplicates follow it.
   *
@@ -129,4 +130,95 @@ private[sync] final class SyncWriter(columns: JoinColumns, settings: SyncSetting
     rightRow.pointTo(base, RowLayout.valueAt(base, at), RowLayout.valueLength(base, at))
     rightRow
   }
+}
+
+/** The left rows that may be emitted before they are released, because the user has declared that a left row has at
+  * most one right row, and a right row at most one left row. They are merged with the released rows, and are emitted
+  * only with a right row:
+  *
+  * {{{
+  *   new left rows ────────────────────────────────┐
+  *   held-left: rows that may have a new right row ─┴─> by key ──┬─> found: emitted, and the row of the state is marked
+  *                                                               └─> not found: it stays, or is written into held-left
+  * }}}
+  *
+  * The value of a row of the state is followed by a note of its place: the number of its section, and its sequence
+  * number. Values have whole words, and the note isn't a whole number of words, so it tells such a row from others.
+  *
+  * {{{
+  *   value (8 n bytes)  section(4)  seq(8)
+  * }}}
+  *
+  * @param through rows up to this time are released
+  * @param keep    takes a row that waits, to be written
+  */
+private[sync] final class EarlyLeft(
+    store: TailraceStateStore,
+    through: Long,
+    heldLeft: BufferedLeft,
+    released: OrderedRows,
+    keep: (AnyRef, Long) => Unit
+) {
+  import EarlyLeft._
+
+  private var noted = new Array[Byte](1024)
+
+  /** Adds a row of the state. @param section its number, or [[EarlyLeft.Carried]] */
+  def add(row: RunCursor, section: Int): Unit = {
+    val (base, at) = (row.base, row.at)
+    val length = RowLayout.length(base, at)
+    if (length + Words > noted.length) noted = new Array[Byte](Math.toIntExact(2 * (length + Words)))
+    Platform.copyMemory(base, at, noted, Start, length)
+    Platform.putInt(noted, Start + length, section)
+    Platform.putLong(noted, Start + length + 4, row.seq)
+    RowLayout.writeValueLength(noted, Start, RowLayout.valueLength(base, at) + NoteLength)
+    released.append(noted, Start)
+  }
+
+  /** The length of a row's value, without the note. */
+  def valueLength(base: AnyRef, at: Long): Int = {
+    val length = RowLayout.valueLength(base, at)
+    if ((length & 7) == 0) length else length - NoteLength
+  }
+
+  private def hasNote(base: AnyRef, at: Long): Boolean = (RowLayout.valueLength(base, at) & 7) != 0
+
+  private def noteAt(base: AnyRef, at: Long): Long = RowLayout.valueAt(base, at) + valueLength(base, at)
+
+  /** A row is emitted with its right row. */
+  def comesOut(base: AnyRef, at: Long): Unit = if (hasNote(base, at)) {
+    val note = noteAt(base, at)
+    val section = Platform.getInt(base, note)
+    if (section == Carried) heldLeft.takeCarried()
+    else heldLeft.take(section, Platform.getLong(base, note + 4))
+  }
+
+  /** A row has no right row. @return whether it stays buffered; otherwise it is released */
+  def waits(base: AnyRef, at: Long): Boolean = RowLayout.time(base, at) > through && {
+    if (!hasNote(base, at)) {
+      // Its number may be that of its place in a local file.
+      RowLayout.writeSeq(base, at, store.newSeq())
+      keep(base, at)
+    } else {
+      val note = noteAt(base, at)
+      if (Platform.getInt(base, note) == Carried) {
+        RowLayout.writeSeq(base, at, Platform.getLong(base, note + 4))
+        RowLayout.writeValueLength(base, at, valueLength(base, at))
+        keep(base, at)
+      }
+    }
+    true
+  }
+}
+
+private[sync] object EarlyLeft {
+
+  /** In place of a section: the row's run is dropped, and what waits of it is written again. */
+  val Carried: Int = -1
+
+  private val NoteLength = 12
+
+  /** The length of the note. */
+  private val Words = 16
+  private val Start: Long = Platform.BYTE_ARRAY_OFFSET.toLong
 }

@@ -2,17 +2,19 @@ package io.tailrace.sync
 
 import java.util
 
-import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.connector.catalog.{Column, SupportsRead, Table, TableCapability}
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.read.streaming._
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFactory, Scan, ScanBuilder}
-import org.apache.spark.sql.tailrace.StreamingRelationV2
+import org.apache.spark.sql.tailrace._
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
+import org.json4s.JsonAST.{JField, JInt, JObject}
+import org.json4s.jackson.JsonMethods
 
+import io.tailrace.common.JoinedNames
 import io.tailrace.plan.WrapsTable
 
 /** A topic whose partitions can be held back. It only changes where batches end. Options, offsets and readers
@@ -46,7 +48,7 @@ private[sync] final class HeldBackScan(source: Scan, settings: SyncSettings, sid
       case _ if settings.asksForMaxPending =>
         throw SyncErrors.maxPendingUnsupported(side.name, source.description())
       case stream =>
-        HeldBackSources.warn(settings.name, side, source.description())
+        SyncNotices.unlimited(settings.name, side, source.description())
         stream
     }
 }
@@ -129,48 +131,15 @@ private[sync] final class HeldBackStream(
 
 private[sync] object HeldBackStream {
 
-  /** A source's limit, and at most so many rows if it is one of rows: others know nothing of rows. */
+  /** A source's limit, lowered to this number of rows if it is a limit on rows: other limits have no rows. */
   def within(limit: ReadLimit, room: Option[Long]): ReadLimit = limit match {
     case rows: ReadMaxRows if room.exists(_ < rows.maxRows) => ReadLimit.maxRows(room.get)
     case _ => limit
   }
 }
 
-/** Chooses the partitions that aren't read while too many rows are held: their rows would be held too. All
-  * times are microseconds.
-  *
-  * {{{
-  *   too many right rows  right 0 12:07   1 12:05   2 12:09   ->   0 and 2 are held back, they wait for 1
-  *   too many left rows   release 12:04, left 0 12:06   1 12:03   ->   0 is held back: its rows would wait
-  * }}}
-  *
-  * The slowest right partition is always read: otherwise no left row would ever be released.
-  */
-private[sync] object HoldBack {
-
-  /** @param latest  how far each partition has been read
-    * @param release left rows before it are released
-    */
-  def left(latest: Map[String, Long], release: Long): Set[String] =
-    names(latest)(_ >= release)
-
-  /** @param leftLow how far the slowest left partition has been read: right rows after this time wait for it;
-    *                none: it is held back itself, and a wait for it would never end
-    */
-  def right(latest: Map[String, Long], leftLow: Option[Long]): Set[String] =
-    if (latest.isEmpty) Set.empty
-    else {
-      val slowest = latest.values.min
-      if (slowest != SyncTimes.Unknown && leftLow.exists(slowest > _)) latest.keySet
-      else names(latest)(_ > slowest)
-    }
-
-  private def names(latest: Map[String, Long])(isHeld: Long => Boolean): Set[String] =
-    latest.collect { case (name, time) if time != SyncTimes.Unknown && isHeld(time) => name }.toSet
-}
-
 /** The sources of a side that are read no further while too many rows are held. */
-private[sync] object HeldBackSources extends Logging {
+private[sync] object HeldBackSources {
 
   /** @return what the side reads from, if it can't be held back; none: it can, or need not */
   def obstacle(side: LogicalPlan, settings: SyncSettings): Option[String] = settings.maxPending.flatMap { _ =>
@@ -188,11 +157,99 @@ private[sync] object HeldBackSources extends Logging {
         case _ => source
       }
   }
+}
 
-  /** Tells the user at the start of a query that nothing bounds what is held. */
-  def warn(join: String, side: SyncSide, source: String): Unit = logWarning(
-    s"TAILRACE_SYNC_UNLIMITED: the join '$join' can't hold back the source of its ${side.name} side, $source: " +
-      "while it waits for a partition, all rows that the source gives are held on disk. Limit the source by " +
-      "its own options, or say by max_pending=None that it is meant so"
-  )
+/** A partition of a topic. */
+private[sync] final case class KafkaPartition(topic: String, number: Int)
+
+private[sync] object KafkaPartition {
+
+  /** The columns of Kafka's source. */
+  val Columns: Seq[String] = Seq("topic", "partition")
+
+  /** True if columns are Kafka's own. */
+  def isOf(columns: Seq[String]): Boolean = columns.forall(Columns.contains)
+}
+
+/** The offsets of Spark's Kafka source, the first that isn't read: `{"clicks":{"0":17,"1":0}}`. */
+private[sync] object KafkaOffsets {
+
+  /** @return none if the text is something else */
+  def parse(json: String): Option[Map[KafkaPartition, Long]] =
+    KafkaJson.topics(json).flatMap { topics =>
+      val all = topics.flatMap {
+        case (topic, JObject(partitions)) =>
+          partitions.map {
+            case (number, JInt(offset)) if offset.isValidLong =>
+              number.toIntOption.map(n => KafkaPartition(topic, n) -> offset.toLong)
+            case _ => None
+          }
+        case _ => Seq(None)
+      }
+      Option.when(all.nonEmpty && all.forall(_.isDefined))(all.flatten.toMap)
+    }
+
+  /** The text, as the source writes it. */
+  def json(offsets: Map[KafkaPartition, Long]): String = {
+    val topics = offsets.toSeq.groupBy(_._1.topic).toSeq.sortBy(_._1).map { case (topic, partitions) =>
+      val ends = partitions.map { case (p, offset) => p.number -> offset }.sortBy(_._1)
+      JField(topic, JObject(ends.toList.map { case (n, offset) => JField(n.toString, JInt(offset)) }))
+    }
+    JsonMethods.compact(JObject(topics.toList))
+  }
+
+  /** Ends of a batch that reads at most `most` records, each partition in proportion to what it has.
+    *
+    * {{{
+    *   most 10   from 0: 100, 1: 100   to 0: 130, 1: 110   ->   0: 107, 1: 102
+    * }}}
+    */
+  def within(
+      from: Map[KafkaPartition, Long],
+      to: Map[KafkaPartition, Long],
+      most: Long
+  ): Map[KafkaPartition, Long] = {
+    val counts = to.map { case (partition, end) => partition -> (end - from.getOrElse(partition, end)) }
+    val all = counts.values.filter(_ > 0).sum
+    if (all <= most) to
+    else {
+      val shared = counts.map { case (p, count) => p -> (Math.max(0L, count).toDouble / all * most).toLong }
+      // Rounding must not leave a batch without a record.
+      val read = if (shared.values.sum > 0) shared else shared + (counts.maxBy(_._2)._1 -> 1L)
+      to.map { case (p, end) => p -> (if (counts(p) > 0) end - counts(p) + read(p) else end) }
+    }
+  }
+
+  /** True if a partition is among these names, made of `partition` alone or of `topic` and `partition`. */
+  def isAmong(partition: KafkaPartition, names: Set[String]): Boolean = {
+    val number = partition.number.toString
+    names(number) || names(PartitionNames.of(Seq(partition.topic, number)))
+  }
+}
+
+/** Names of source partitions, made of the values of their columns. No two partitions have the same name.
+  *
+  * {{{
+  *   clicks, 7         ->  clicks-7            as Kafka's tools name them
+  *   eu-west, 1        ->  eu-west-1
+  *   eu, west-1        ->  eu-west%2D1         a value after the first column never contains `-`
+  *   null              ->  %
+  * }}}
+  */
+private[sync] object PartitionNames {
+  private val Null = "%"
+
+  /** @param values of the columns, in their order; null where a row has none */
+  def of(values: Seq[String]): String =
+    (first(values.head) +: values.tail.map(further)).mkString(JoinedNames.Separator)
+
+  // Names of topics and of hosts stay as they are.
+  private def first(value: String): String =
+    if (value == null) Null else if (value.startsWith(Null)) s"$Null$value" else value
+
+  private def further(value: String): String =
+    if (value == null) Null else JoinedNames.further(value)
+
+  /** The name in files of format 1, which several partitions may have shared. */
+  def formerly(values: Seq[String]): String = values.map(String.valueOf(_)).mkString("-")
 }

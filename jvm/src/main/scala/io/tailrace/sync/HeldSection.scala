@@ -1,5 +1,6 @@
 package io.tailrace.sync
 
+import io.tailrace.common.StepwiseRows
 import io.tailrace.state._
 
 /** A section of held-right in one batch, with the batch's position in it.
@@ -57,7 +58,7 @@ private[sync] final class UnindexedRight(reach: Long) extends AutoCloseable {
   /** Begins with the sections that there are when all rows of the batch have been read. */
   def start(all: Seq[HeldSection]): Unit = {
     sections = all.filter(held => !held.isIndexed && held.live.section.minTime <= reach).toArray
-    LocalRun.prepare(sections.toSeq.map(_.live))
+    LiveSection.prepare(sections.toSeq.map(_.live))
     cursors = new Array[KeyCursor](sections.length)
     prefixes = new Array[Long](sections.length)
     minTimes = sections.map(_.live.section.minTime)
@@ -117,5 +118,47 @@ private[sync] final class UnindexedRight(reach: Long) extends AutoCloseable {
   override def close(): Unit = {
     (0 until open).foreach(cursors(_).close())
     open = 0
+  }
+}
+
+/** Gives the unjoined right rows of some sections, up to a time. Each is at the cursor, until the next step.
+  *
+  * @param isLive whether the row at the cursor hasn't left its section
+  */
+private[sync] final class ExpiringRight(
+    sections: Seq[HeldSection],
+    through: Long,
+    isLive: (HeldSection, RunCursor) => Boolean
+) extends StepwiseRows[RunCursor]
+    with AutoCloseable {
+  private val pending = sections.iterator
+  private var cursor: Option[RunCursor] = None
+  private var section: HeldSection = _
+  private var isPassed = false
+
+  override protected def step(): RunCursor = cursor match {
+    case Some(at) if at.isValid && !isPassed =>
+      isPassed = true
+      if (at.time <= through && isLive(section, at)) at else null
+    case Some(at) if at.isValid =>
+      isPassed = false
+      at.next()
+      null
+    case _ =>
+      close()
+      if (pending.hasNext) open(pending.next()) else end()
+      null
+  }
+
+  private def open(held: HeldSection): Unit = {
+    val opened = held.live.cursor()
+    cursor = Some(opened)
+    section = held
+    opened.first()
+  }
+
+  override def close(): Unit = {
+    cursor.foreach(_.close())
+    cursor = None
   }
 }

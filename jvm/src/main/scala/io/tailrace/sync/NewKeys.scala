@@ -2,10 +2,15 @@ package io.tailrace.sync
 
 import java.util.Arrays
 
+import org.apache.spark.sql.catalyst.expressions.XXH64
+
+import io.tailrace.state._
+
 /** The keys and the times of a batch's new right rows, to find the left rows of the state that may have one of them. A key
   * is 32 bits of its hash: where two keys have the same, a row is looked up in vain.
   *
-  * @param most beyond so many rows it says yes for all: to look at all left rows costs less than the rest of the batch
+  * @param most beyond this number of rows it returns true for all: to read all left rows costs less than the rest of
+  *             the batch
   */
 private[sync] final class NewKeys(settings: SyncSettings, hash: KeyHash, most: Int = NewKeys.Most) {
   import NewKeys._
@@ -20,7 +25,7 @@ private[sync] final class NewKeys(settings: SyncSettings, hash: KeyHash, most: I
 
   def isEmpty: Boolean = count == 0
 
-  /** @param keyBase its key alone, of so many bytes */
+  /** @param keyBase its key alone, of `keyLength` bytes */
   def add(keyBase: AnyRef, keyAt: Long, keyLength: Int, time: Long): Unit = {
     earliest = Math.min(earliest, time)
     latest = Math.max(latest, time)
@@ -37,7 +42,7 @@ private[sync] final class NewKeys(settings: SyncSettings, hash: KeyHash, most: I
   /** The time of the youngest one. */
   def reachesThrough: Long = SyncRules.reachesThrough(latest, settings)
 
-  /** What [[has]] is asked by.
+  /** The hash that [[has]] looks up.
     *
     * @param base see [[io.tailrace.state.RowLayout]]
     */
@@ -80,5 +85,25 @@ private[sync] object NewKeys {
   private def short(hash: Long): Int = {
     val code = (hash >>> 32).toInt ^ (hash >>> 16).toInt
     if (code == 0) 1 else code
+  }
+}
+
+/** A hash of a row's key. The upper 48 bits count. Two keys may have the same hash. */
+abstract class KeyHash {
+
+  /** @param base see [[io.tailrace.state.RowLayout]] */
+  final def of(base: AnyRef, at: Long): Long =
+    ofBytes(base, RowLayout.keyAt(at), RowLayout.keyLength(base, at))
+
+  /** The hash of a key that isn't in a row. */
+  def ofBytes(base: AnyRef, at: Long, length: Int): Long
+}
+
+object KeyHash {
+
+  /** It is never written to disk, so it may change. */
+  object XX64 extends KeyHash {
+    override def ofBytes(base: AnyRef, at: Long, length: Int): Long =
+      XXH64.hashUnsafeBytes(base, at, length, 0L)
   }
 }

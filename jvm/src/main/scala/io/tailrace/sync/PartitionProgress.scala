@@ -5,13 +5,13 @@ import java.time.temporal.ChronoUnit
 
 import io.tailrace.driver.Heard
 
-/** How far one source partition has been read, and when it was last heard.
+/** The progress of one source partition, and the time when it was last active.
   *
-  * @param mark the clock of silence when it was last heard: see [[io.tailrace.driver.Silence]]
+  * @param mark the idle clock when it was last active: see [[io.tailrace.driver.Silence]]
   */
 private[sync] final class PartitionProgress(val name: String, var mark: Long) {
 
-  /** The clock of silence at its last row. Not after `mark`: filtered records are heard too. */
+  /** The idle clock at its last row. Not after `mark`: filtered records count as activity too. */
   var rowMark: Long = mark
 
   /** The greatest event time that has been read of it. */
@@ -207,3 +207,10 @@ private[tailrace] final case class HeldBy(
   def latestTime: Option[String] =
     Option.when(latest != SyncTimes.Unknown)(Instant.EPOCH.plus(latest, ChronoUnit.MICROS).toString)
 }
+
+/** The source of a side after a batch.
+  *
+  * @param listed    its partitions; none: it can't list them
+  * @param hasUnread whether it has records that the batch has left for later ones
+  */
+private[sync] final case class SideSource(listed: Option[Seq[ListedPartition]], hasUnread: Boolean)

@@ -76,7 +76,7 @@ final class RightIndex(memory: KeptMemory.Share = new KeptMemory.Share(KeptMemor
     gone += section
   }
 
-  /** Makes room for so many more entries. @return false: there is no memory for them */
+  /** Makes room for a number of new entries. @return false: there is no memory for them */
   def makeRoom(more: Int): Boolean = isRoom(used.toLong + more) || grow(entries.toLong + more)
 
   private def isRoom(entriesThen: Long): Boolean = isCounted && fits(entriesThen, mask + 1L)
@@ -241,7 +241,7 @@ final class RightIndex(memory: KeptMemory.Share = new KeptMemory.Share(KeptMemor
 object RightIndex {
   private val LeastCapacity = 1024
 
-  /** Of the longest table: two longs an entry. */
+  /** The maximum length of a table, with two longs per entry. */
   private val MostCapacity = 1L << 29
 
   /** A row of a set, in a map of Scala's. */

@@ -220,7 +220,7 @@ private object SyncResolution {
 /** The synced join of two streams. Per partition and micro-batch:
   *
   * {{{
-  *   left child ──┐ shuffled by key                     ┌─> rows that come out
+  *   left child ──┐ shuffled by key                     ┌─> emitted rows
   *                ├──> SyncJoinTask ── TailraceStateStore┤
   *   right child ─┘ shuffled by key                     └─> commit: next version of the partition's state
   *                        └ SyncRun.times: what the batch is judged by
@@ -230,8 +230,8 @@ private object SyncResolution {
   *
   * {{{
   *   batch 1   left (A, 12:00:00), right (A, 12:00:01)     right partitions read up to 12:00:04 and 12:00:06
-  *   batch 2   nothing is released: the slowest, less 5 seconds, is at 11:59:59; it gets as far as 12:00:10
-  *   batch 3   release time 12:00:05: (A, 12:00:00, 12:00:01) comes out
+  *   batch 2   nothing is released: the slowest, less 5 seconds, is at 11:59:59; it then reaches 12:00:10
+  *   batch 3   release time 12:00:05: (A, 12:00:00, 12:00:01) is emitted
   * }}}
   */
 final case class StoredSyncJoin(columns: JoinColumns, settings: SyncSettings) extends StoredJoin {
@@ -245,7 +245,7 @@ final case class StoredSyncJoin(columns: JoinColumns, settings: SyncSettings) ex
       s"window=${settings.window} us, on_stall=${settings.onStall.name}" +
       (if (settings.exactlyOne) ", exactly_one=true" else "")
 
-  /** Delay, exactly_one and policies of stalls may change: they decide when rows are emitted, not what the state means.
+  /** Delay, exactly_one and stall policies may change: they decide when rows are emitted, not what the state means.
     * Without the partition columns the join would wait for partitions that nobody names any more.
     */
   override def pinned(columns: JoinColumns): PinnedSettings = PinnedSettings(
@@ -285,7 +285,7 @@ private[sync] final class SyncJoinDriver(settings: SyncSettings, exec: PlannedJo
   private def heldNow: Map[Int, SyncHeld] = held.value.asScala.map(one => one.partition -> one).toMap
 
   /** A batch without data is worth running if the next release or expiry takes a row out of the state, or if
-    * operators behind the join close something by what this batch has released.
+    * operators downstream close something by the rows that this batch has released.
     */
   override def needsAnother(watermarkMs: Long): Boolean = {
     val another =
@@ -394,19 +394,19 @@ private[sync] object SyncJoinTasks {
   /** The rows that a store holds. Its oldest row may be newer than this says: only the files would tell. */
   def heldIn(store: TailraceStateStore): SyncHeld = {
     def rows(kind: StoreKind): Long = store.sectionsOf(kind).map(_.section.liveRows).sum
-    def oldest(kind: StoreKind, gone: Long): Option[Long] =
+    def oldest(kind: StoreKind): Option[Long] =
       store
         .sectionsOf(kind)
         .map(_.section)
         .filter(_.liveRows > 0)
-        .map(section => if (section.minTime > gone) section.minTime else gone + 1)
+        .map(store.expiry.notBefore)
         .minOption
     SyncHeld(
       store.id.partitionId,
       rows(StoreKind.HeldLeft),
       rows(StoreKind.HeldRight),
-      oldest(StoreKind.HeldLeft, store.expiredThrough),
-      oldest(StoreKind.HeldRight, store.operatorTime)
+      oldest(StoreKind.HeldLeft),
+      oldest(StoreKind.HeldRight)
     )
   }
 }

@@ -39,8 +39,8 @@ private[sync] final case class SyncLayout(
   * }}}
   *
   * With sync_delay = 5 seconds and a slowest right partition that has been read up to 12:00:30, left rows
-  * before 12:00:25 are released. Each comes out with its right row, whenever that came. With `exactly_one` a left row
-  * that isn't released is emitted too, if its right row is there ([[EarlyLeft]]).
+  * before 12:00:25 are released. Each is emitted with its right row, whenever that arrived. With `exactly_one` a
+  * left row that isn't released is emitted too, if its right row is there ([[EarlyLeft]]).
   *
   * @param times         the times that the micro-batch is judged by
   * @param joinedThrough rows after this time are emitted as they are read, marked
@@ -68,13 +68,13 @@ private[sync] final class SyncJoinTask(
   private val newKeys = Option.when(settings.exactlyOne)(new NewKeys(settings, hash))
   private val input: SyncInput =
     new SyncInput(context, through, joinedThrough, released, writer, newKeys, () => flush())
-  private val heldLeft = new HeldLeft(store, through, knowledge.left, memory, bufferBytes)
+  private val heldLeft = new BufferedLeft(store, through, knowledge.left, memory, bufferBytes)
   private val early = Option.when(settings.exactlyOne)(
     new EarlyLeft(store, through, heldLeft, released, input.carry(input.left, _, _))
   )
   private val reach =
     if (settings.exactlyOne) Long.MaxValue else SyncRules.joinsThrough(through, settings)
-  private val heldRight = new HeldRight(store, hash, memory, bufferBytes, reach, knowledge.right)
+  private val heldRight = new BufferedRight(store, hash, memory, bufferBytes, reach, knowledge.right)
   private val newRight = new NewRight(input.right)
   private val right = new RightRows(
     settings,
@@ -214,13 +214,13 @@ private[sync] final class SyncJoinTask(
 
 private[sync] object SyncJoinTask {
 
-  /** A task holds so many bytes of rows, however little memory is left for others. */
+  /** The bytes of rows that a task holds at least, however little memory is left for others. */
   private val AlwaysHeld = 1L << 20
 }
 
-/** Reads the inputs of a synced join. A left row is released at once, or waits; a right row waits. Left rows
-  * without a key or a time come out at once: nothing can match them. With `exactly_one` left rows that aren't released
-  * stand among those that are ([[EarlyLeft]]).
+/** Reads the inputs of a synced join. A left row is released at once, or buffered; a right row is buffered. Left
+  * rows without a key or a time are emitted at once: nothing can match them. With `exactly_one` left rows that aren't
+  * released are merged with those that are ([[EarlyLeft]]).
   *
   * @param through left rows up to this time are released
   * @param joined  rows up to this time are joined; those beyond are emitted at once, marked
@@ -354,7 +354,7 @@ object CarriedRuns {
       Share(name, rows.map(_.rows).sum, rows.map(_.liveRows).sum, marks.map(_.rows).sum)
     }
 
-  /** A run is carried if less than one row in so many is alive. */
+  /** A run is carried if fewer than one row in this many is alive. */
   private val DeadShare = 4
 
   /** @param most runs that may exist after the batch has added one; beyond that the smallest are carried */

@@ -18,7 +18,7 @@ import io.tailrace.driver.Silence
   * is behind by the difference, so that left rows may jump back by the sync delay too.
   */
 private[sync] final class SyncPartitions(settings: SyncSettings) {
-  // Both sides share a clock: a side that stops as a whole is silent while the other one continues.
+  // Both sides share a clock: a side that stops as a whole is idle while the other one continues.
   private val silence = new Silence(settings.stallAfterMs)
 
   val left: SidePartitions = newSide(SyncSide.Left, Math.max(settings.window, settings.syncDelay))
@@ -65,7 +65,7 @@ private[sync] final class SyncPartitions(settings: SyncSettings) {
   def stalled: Seq[(SyncSide, HeldBy)] =
     Seq(SyncSide.Right, SyncSide.Left).flatMap(s => side(s).stalled.map(s -> _))
 
-  /** The most silence that one batch counts. */
+  /** The longest idle time that one batch counts. */
   def mostSilencePerBatchMs: Long = silence.mostPerBatchMs
 
   /** Rows of a side before this time are late: the rows that would have joined them are decided. */
@@ -202,10 +202,10 @@ private[sync] final class SidePartitions(
 
   def partitions: Iterable[PartitionProgress] = byName.values
 
-  /** How far a partition has been read. */
+  /** The progress of a partition. */
   def latest(name: String): Long = byName.get(name).fold(SyncTimes.Unknown)(_.latest)
 
-  /** How far each partition that counts has been read. */
+  /** The progress of each partition that counts. */
   def counted: Map[String, Long] =
     byName.values.iterator.filterNot(_.excluded).map(p => p.name -> p.latest).toMap
 
@@ -278,7 +278,7 @@ private[sync] final class SidePartitions(
 
   /** Decides after a batch which partitions count, and how far the side is.
     *
-    * @param passed    by how much the clock of silence has gone on
+    * @param passed    the time by which the idle clock has advanced
     * @param hasUnread whether the side's sources have records that aren't read
     * @param other     the time of the other side's furthest partition
     */
@@ -296,9 +296,9 @@ private[sync] final class SidePartitions(
     follow()
   }
 
-  /** Moves a partition up to the slowest of the others, if it is read to its end and has given only filtered
-    * records for so long that it would have stalled without them. Not sooner: a filtered record doesn't say
-    * how far its producer is, and the next record may pass the filter.
+  /** Moves a partition up to the slowest of the others, if it is read to its end and only filtered
+    * records have come for the time after which a partition stalls. Not sooner: a filtered record doesn't show
+    * its producer's progress, and the next record may pass the filter.
     */
   private def liftFiltered(): Unit = if (liftsFiltered) {
     val (filtered, giving) =
@@ -327,7 +327,7 @@ private[sync] final class SidePartitions(
   /** The partition that the side waits for; none while none counts. */
   def holder: Option[HeldBy] = slowest.map(describe)
 
-  /** The same, if it has been silent for too long. */
+  /** The same, if it has been idle for too long. */
   def stalled: Option[HeldBy] = {
     val first = Math.max(furthest, others)
     slowest.filter(p => isSilentTooLong(p, first) || isFilteredTooLong(p, first)).map(describe)

@@ -1,20 +1,31 @@
 package io.tailrace.sync
 
+import java.util.UUID
+
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.connector.read.streaming.Offset
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.tailrace.StreamingBatch
+import org.apache.spark.sql.execution.{
+  BinaryExecNode,
+  ProjectExec,
+  SparkPlan,
+  SparkStrategy,
+  UnaryExecNode,
+  UnionExec
+}
+import org.apache.spark.sql.tailrace._
 import org.apache.spark.sql.types.StringType
-import org.apache.spark.util.CollectionAccumulator
+import org.apache.spark.unsafe.types.CalendarInterval
 
 import io.tailrace.common.Policy
-import io.tailrace.driver.{PartitionAccumulator, PartitionValue}
+import io.tailrace.driver._
 
 /** Notes how far each source partition of a side has been read. All rows pass.
   *
@@ -51,25 +62,6 @@ final case class SyncProgressExec(
 
   override protected def withNewChildInternal(newChild: SparkPlan): SyncProgressExec = copy(child = newChild)
 }
-
-/** The values that the tasks of a side begin a batch with.
-  *
-  * @param latest       the greatest time of each known partition
-  * @param lateBefore   rows before this time are late
-  * @param missedBefore rows before this time may have come after their match was decided
-  * @param believed     the last event time that isn't too far ahead of the clock
-  * @param read         takes what the tasks have read
-  */
-private[sync] final case class SideTasks(
-    side: SyncSide,
-    latest: Map[String, Long],
-    syncDelay: Long,
-    lateBefore: Long,
-    missedBefore: Long,
-    believed: Long,
-    onFuture: Policy,
-    read: PartitionAccumulator[TaskRead]
-)
 
 /** Runs in one task. It is a class, not a closure, so that Spark doesn't clean it as one. */
 private[sync] final class SyncProgressPartition(
@@ -147,44 +139,158 @@ private[sync] final class PartitionReadings(
   def read: Seq[PartitionRead] = byKey.values.asScala.map(_.read).toSeq
 }
 
-/** The part of a side that one task has read. Of two runs of a task, the one with fewer rows stopped sooner.
+/** Lists the partitions of a join's sources. Kafka's can list them, if the partition columns are its own.
   *
-  * @param rows with and without a time
+  * {{{
+  *   SyncProgressExec [t, p] ── Project [topic AS t, partition AS p] ── scan up to {"clicks":{"0":17,"1":0}}
+  *   clicks-0, clicks-1
+  * }}}
+  *
+  * A source with nothing new isn't in the plan of a batch. Then nothing has changed.
   */
-private[sync] final case class TaskRead(rows: Long, partitions: Seq[PartitionRead])
-    extends PartitionValue[TaskRead] {
-  override def max(other: TaskRead): TaskRead = if (other.rows > rows) other else this
+private[sync] object KafkaSource {
+
+  /** The sources of the batch that has just run in this thread.
+    *
+    * @param join its name
+    */
+  def of(session: SparkSession, join: String): SyncSide => SideSource = {
+    // A batch that has been folded asks for no side.
+    lazy val nodes = StreamingPlan.nodes(StreamingBatch.running(session).plan).collect {
+      case node: SyncProgressExec if node.settings.name == join => node
+    }
+    side => {
+      val inputs = StreamInputs.below(
+        session,
+        {
+          case progress: SyncProgress => progress.side == side && progress.settings.name == join
+          case _ => false
+        }
+      )
+      SideSource(nodes.find(_.side == side).flatMap(listed), inputs.hasUnread)
+    }
+  }
+
+  def listed(node: SyncProgressExec): Option[Seq[ListedPartition]] = {
+    val origins = node.partitions.map(origin(_, node.child))
+    val scans = origins.flatten.map(_._1).distinct
+    if (origins.exists(_.isEmpty) || scans.size != 1) None
+    else {
+      val columns = origins.flatten.map(_._2.name)
+      val scan = scans.head
+      val from = Option(scan.start).flatMap(offsets).getOrElse(Map.empty)
+      val latest = StreamInputs.latest(node.session, scan.stream).flatMap(offsets)
+      Option(scan.end).flatMap(offsets).filter(_ => KafkaPartition.isOf(columns)).map { read =>
+        read.toSeq
+          .map { case (partition, end) =>
+            val unread = latest.flatMap(_.get(partition)).map(all => Math.max(0L, all - end))
+            val isRead = from.get(partition).exists(_ < end)
+            ListedPartition(nameOf(partition, columns), unread, isRead = isRead)
+          }
+          .sortBy(_.name)
+      }
+    }
+  }
+
+  /** Refuses a side that reads several topics of Kafka and tells partitions apart by `partition` only.
+    *
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_SYNC_TOPICS_MERGED
+    */
+  def check(node: SyncProgressExec): Unit = {
+    node.partitions.map(origin(_, node.child)) match {
+      case Seq(Some((scan, column))) if column.name == "partition" =>
+        val topics = Option(scan.end).flatMap(offsets).toSeq.flatMap(_.keys).map(_.topic).distinct.sorted
+        if (topics.size > 1) throw SyncErrors.topicsMerged(node.settings.name, node.side.name, topics)
+      case _ =>
+    }
+  }
+
+  private def nameOf(partition: KafkaPartition, columns: Seq[String]): String =
+    PartitionNames.of(columns.map {
+      case "topic" => partition.topic
+      case _ => partition.number.toString
+    })
+
+  private def offsets(offset: Offset): Option[Map[KafkaPartition, Long]] = KafkaOffsets.parse(offset.json)
+
+  /** The scan that a column comes from, and the column there. */
+  private def origin(column: Attribute, plan: SparkPlan): Option[(MicroBatchScanExec, Attribute)] =
+    plan match {
+      case scan: MicroBatchScanExec => scan.output.find(_.exprId == column.exprId).map(scan -> _)
+      case project: ProjectExec =>
+        project.projectList.find(_.exprId == column.exprId).flatMap(source).flatMap(origin(_, project.child))
+      // A union has the columns of its first side, and the partitions of all sides.
+      case _: UnionExec => None
+      case other =>
+        StreamingPlan.inputs(other).filter(_.outputSet.contains(column)).flatMap(origin(column, _)).headOption
+    }
+
+  private def source(named: NamedExpression): Option[Attribute] = named match {
+    case column: Attribute => Some(column)
+    case Alias(column: Attribute, _) => Some(column)
+    case Alias(Cast(column: Attribute, _, _, _), _) => Some(column)
+    case _ => None
+  }
 }
 
-/** Sums up what the tasks of a batch have told the driver. A sink may run a batch's tasks several times. */
-private[sync] object SyncReads {
+/** It keeps no state: under AQE, a stream plans the same nodes several times. */
+final class SyncProgressStrategy(session: SparkSession) extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case p: SyncProgress =>
+      SyncProgressExec(p.side, p.partitions, p.time, p.settings, planLater(p.child)) :: Nil
+    // A plan that is shown before there is a query.
+    case Synced(side, _) => planLater(side) :: Nil
+    case SyncedInQuery(side, end) => SyncedExec(planLater(side), planLater(end)) :: Nil
+    case EventTimeWatermark(id, _, _, end: SyncEnd) =>
+      SyncEndWatermark(end.settings).node(session, id, end.output.head) :: Nil
+    case _ => Nil
+  }
+}
 
-  /** If several tasks have read one partition, the one that has read the most counts. */
-  def of(told: Seq[PartitionAccumulator[TaskRead]]): Seq[PartitionRead] =
-    told
-      .flatMap(_.value)
-      .groupMapReduce(_._1)(_._2)(_ max _)
-      .values
-      .toSeq
-      .flatMap(_.partitions)
-      .groupMapReduce(_.name)(identity)(plus)
-      .values
-      .toSeq
-      .sortBy(_.name)
+object SyncProgressStrategy extends (org.apache.spark.sql.SparkSession => SparkStrategy) {
+  override def apply(session: org.apache.spark.sql.SparkSession): SparkStrategy =
+    new SyncProgressStrategy(session.asInstanceOf[SparkSession])
+}
 
-  /** A partition may be read by several tasks. */
-  private def plus(one: PartitionRead, other: PartitionRead): PartitionRead =
-    PartitionRead(
-      one.name,
-      Math.max(one.latest, other.latest),
-      one.rows + other.rows,
-      one.jumps + other.jumps,
-      one.late + other.late,
-      one.future + other.future,
-      one.formerly
-    )
+/** Ends a batch on the driver, after its tasks and before Spark commits it. Spark asks only watermark nodes
+  * then, so this is one, over no rows. Its watermark is that of the other inputs.
+  *
+  * {{{
+  *   join ── SyncedExec ── SyncProgressExec ── the user's left rows
+  *     │         └── ReportExec ── DriverWatermarkExec of SyncEndWatermark
+  *     └──── SyncProgressExec ── the user's right rows
+  * }}}
+  */
+private[sync] final case class SyncEndWatermark(settings: SyncSettings) extends DriverWatermark {
+  override def nodeName: String = "SyncEnd"
+  override def followsOthers: Boolean = true
+  override def after(batch: StreamingBatch, session: SparkSession): Option[Long] = {
+    val run = SyncRun.of(session, settings)
+    run.end(batch.batchId, KafkaSource.of(session, settings.name))
+    run.watermark(InputWatermarks.of(session))
+  }
 
-  /** A state partition tells what it holds when its version is committed: the last one told exists. */
-  def held(told: Seq[CollectionAccumulator[SyncHeld]]): Seq[SyncHeld] =
-    told.flatMap(_.value.asScala).map(held => held.partition -> held).toMap.values.toSeq
+  /** The node, below the one that reports the join's progress.
+    *
+    * @param nodeId    as Spark's tracker of watermarks knows it
+    * @param eventTime a column that has no rows
+    */
+  def node(session: SparkSession, nodeId: UUID, eventTime: Attribute): SparkPlan = {
+    val rows = ColumnsOfWatermark(Seq(eventTime))
+    val watermark = DriverWatermarkExec(session, nodeId, eventTime, new CalendarInterval(0, 0, 0), rows, this)
+    ReportExec(SyncReport.name(settings), watermark) { case _ => SyncRun.of(session, settings).metrics }
+  }
+}
+
+/** The operator of [[SyncedInQuery]]: the node that ends a batch is never executed. */
+final case class SyncedExec(left: SparkPlan, right: SparkPlan) extends BinaryExecNode {
+  override def nodeName: String = "Synced"
+  override def output: Seq[Attribute] = left.output
+  override def outputPartitioning: Partitioning = left.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = left.outputOrdering
+
+  override protected def doExecute(): RDD[InternalRow] = left.execute()
+
+  override protected def withNewChildrenInternal(newLeft: SparkPlan, newRight: SparkPlan): SyncedExec =
+    copy(left = newLeft, right = newRight)
 }

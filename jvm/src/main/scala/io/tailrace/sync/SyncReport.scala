@@ -229,3 +229,13 @@ private[sync] final class SyncNotices(settings: SyncSettings, partitions: SyncPa
     }
   }
 }
+
+private[sync] object SyncNotices extends Logging {
+
+  /** Tells the user at the start of a query that nothing bounds what is held. */
+  def unlimited(join: String, side: SyncSide, source: String): Unit = logWarning(
+    s"TAILRACE_SYNC_UNLIMITED: the join '$join' can't hold back the source of its ${side.name} side, $source: " +
+      "while it waits for a partition, all rows that the source gives are held on disk. Limit the source by " +
+      "its own options, or say by max_pending=None that it is meant so"
+  )
+}

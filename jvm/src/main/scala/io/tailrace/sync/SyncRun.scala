@@ -2,11 +2,13 @@ package io.tailrace.sync
 
 import java.util.UUID
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.Row
-import org.apache.spark.sql.tailrace.{SparkSession, StreamingRun}
+import org.apache.spark.sql.tailrace._
 import org.apache.spark.util.{AccumulatorV2, CollectionAccumulator}
 
 import io.tailrace.checkpoint.BatchFiles
@@ -40,7 +42,7 @@ private[sync] final class SyncRun(
   private var last = SyncRun.Ended(0L, SyncReport(partitions.times, 0, 0, 0, Nil, Nil))
   private var heldBack = Map.empty[SyncSide, Set[String]].withDefaultValue(Set.empty)
 
-  /** The first batch of a start begins with what the checkpoint has. */
+  /** The first batch of a start begins with the progress in the checkpoint. */
   private def begin(number: Long, before: Option[SyncRun.Batch]): SyncRun.Batch = {
     val timesBefore = before.fold(load(number))(_.times) // loads the partitions, too
     new SyncRun.Batch(partitions.times, timesBefore)
@@ -62,7 +64,7 @@ private[sync] final class SyncRun(
   /** The times that the batch after the last one that has ended will be judged by. */
   def next: SyncTimes = synchronized(partitions.times)
 
-  /** Where the state partitions of a batch tell what they hold. */
+  /** Receives the numbers of rows that the state partitions of a batch hold. */
   def held(number: Long): CollectionAccumulator[SyncHeld] = synchronized {
     val begun = batches.at(number)
     val accumulator = new CollectionAccumulator[SyncHeld]
@@ -90,7 +92,7 @@ private[sync] final class SyncRun(
   }
 
   /** The rows of a side that the next batch may read: as many as may still be held, and always a tenth of those
-    * that may be, because the partition that is waited for must go on. The first batch of a start doesn't know
+    * that may be, because the partition that is waited for must advance. The first batch of a start doesn't know
     * how many are held.
     */
   def room(side: SyncSide): Option[Long] = synchronized {
@@ -156,13 +158,13 @@ private[sync] final class SyncRun(
     SideBatch(read, listed, source.hasUnread, if (source.hasUnread) heldBack(side) else Set.empty)
   }
 
-  /** How far the watermarks of the query's inputs are, in milliseconds, if all have one. */
+  /** The watermarks of the query's inputs, in milliseconds, if all have one. */
   def watermark(seen: Map[UUID, Option[Long]]): Option[Long] = synchronized {
     val all = inputs.after(seen)
     if (all.isEmpty || all.exists(_.isEmpty)) None else all.flatten.minOption
   }
 
-  /** What its rows wait for, after the end of a batch. */
+  /** The partitions that hold back its rows, after the end of a batch. */
   def sides: Seq[SyncSideFacts] = synchronized(SyncWaits.sides(settings, partitions))
 
   /** For the query's progress, after the end of a batch. */
@@ -181,7 +183,7 @@ private[sync] object SyncRun {
     of(SparkSession.active, settings)
 
   private def open(session: SparkSession, settings: SyncSettings, run: StreamingRun): SyncRun = {
-    settings.unlimited.foreach { case (side, source) => HeldBackSources.warn(settings.name, side, source) }
+    settings.unlimited.foreach { case (side, source) => SyncNotices.unlimited(settings.name, side, source) }
     new SyncRun(
       settings,
       new SyncLog(
@@ -208,6 +210,100 @@ private[sync] object SyncRun {
 
   /** The report of the last micro-batch that has ended, and when it ended. */
   private final case class Ended(atMs: Long, report: SyncReport)
+}
+
+/** Chooses the partitions that aren't read while too many rows are held: their rows would be held too. All
+  * times are microseconds.
+  *
+  * {{{
+  *   too many right rows  right 0 12:07   1 12:05   2 12:09   ->   0 and 2 are held back, they wait for 1
+  *   too many left rows   release 12:04, left 0 12:06   1 12:03   ->   0 is held back: its rows would wait
+  * }}}
+  *
+  * The slowest right partition is always read: otherwise no left row would ever be released.
+  */
+private[sync] object HoldBack {
+
+  /** @param latest  how far each partition has been read
+    * @param release left rows before it are released
+    */
+  def left(latest: Map[String, Long], release: Long): Set[String] =
+    names(latest)(_ >= release)
+
+  /** @param leftLow how far the slowest left partition has been read: right rows after this time wait for it;
+    *                none: it is held back itself, and a wait for it would never end
+    */
+  def right(latest: Map[String, Long], leftLow: Option[Long]): Set[String] =
+    if (latest.isEmpty) Set.empty
+    else {
+      val slowest = latest.values.min
+      if (slowest != SyncTimes.Unknown && leftLow.exists(slowest > _)) latest.keySet
+      else names(latest)(_ > slowest)
+    }
+
+  private def names(latest: Map[String, Long])(isHeld: Long => Boolean): Set[String] =
+    latest.collect { case (name, time) if time != SyncTimes.Unknown && isHeld(time) => name }.toSet
+}
+
+/** The values that the tasks of a side begin a batch with.
+  *
+  * @param latest       the greatest time of each known partition
+  * @param lateBefore   rows before this time are late
+  * @param missedBefore rows before this time may have come after their match was decided
+  * @param believed     the last event time that isn't too far ahead of the clock
+  * @param read         takes what the tasks have read
+  */
+private[sync] final case class SideTasks(
+    side: SyncSide,
+    latest: Map[String, Long],
+    syncDelay: Long,
+    lateBefore: Long,
+    missedBefore: Long,
+    believed: Long,
+    onFuture: Policy,
+    read: PartitionAccumulator[TaskRead]
+)
+
+/** The part of a side that one task has read. Of two runs of a task, the one with fewer rows stopped sooner.
+  *
+  * @param rows with and without a time
+  */
+private[sync] final case class TaskRead(rows: Long, partitions: Seq[PartitionRead])
+    extends PartitionValue[TaskRead] {
+  override def max(other: TaskRead): TaskRead = if (other.rows > rows) other else this
+}
+
+/** Sums up what the tasks of a batch have told the driver. A sink may run a batch's tasks several times. */
+private[sync] object SyncReads {
+
+  /** If several tasks have read one partition, the one that has read the most counts. */
+  def of(told: Seq[PartitionAccumulator[TaskRead]]): Seq[PartitionRead] =
+    told
+      .flatMap(_.value)
+      .groupMapReduce(_._1)(_._2)(_ max _)
+      .values
+      .toSeq
+      .flatMap(_.partitions)
+      .groupMapReduce(_.name)(identity)(plus)
+      .values
+      .toSeq
+      .sortBy(_.name)
+
+  /** A partition may be read by several tasks. */
+  private def plus(one: PartitionRead, other: PartitionRead): PartitionRead =
+    PartitionRead(
+      one.name,
+      Math.max(one.latest, other.latest),
+      one.rows + other.rows,
+      one.jumps + other.jumps,
+      one.late + other.late,
+      one.future + other.future,
+      one.formerly
+    )
+
+  /** A state partition tells what it holds when its version is committed: the last one told exists. */
+  def held(told: Seq[CollectionAccumulator[SyncHeld]]): Seq[SyncHeld] =
+    told.flatMap(_.value.asScala).map(held => held.partition -> held).toMap.values.toSeq
 }
 
 /** The progress of one synced join in the query's checkpoint: the file `<batch>.progress` has all partitions
@@ -290,7 +386,7 @@ private[tailrace] final class SyncLog(
 
 private[tailrace] object SyncLog {
 
-  /** Of the directories of all synced joins, below the checkpoint. */
+  /** The parent of the directories of all synced joins, below the checkpoint. */
   val Root = "tailrace-sync"
 
   def directory(checkpoint: String, name: String): Path = new Path(new Path(checkpoint, Root), name)

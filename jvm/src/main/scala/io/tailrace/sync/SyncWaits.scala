@@ -2,7 +2,7 @@ package io.tailrace.sync
 
 import io.tailrace.driver.{HolderFacts, SyncSideFacts}
 
-/** What the rows of a synced join wait for, by the progress of its partitions. */
+/** The partitions that hold back the rows of a synced join, by the progress of its partitions. */
 private[tailrace] object SyncWaits {
 
   /** The sides after a batch, as the checkpoint has them, the right one first. It has no policies of stalls. */
@@ -37,8 +37,8 @@ private[tailrace] object SyncWaits {
   /** Left rows before this time are released. */
   def released(times: SyncTimes): Option[Long] = known(times.release)
 
-  /** How far the right side has to be read so that a left row is released. The checkpoint doesn't have the delay
-    * of the join; it is the difference between two times that it has.
+  /** The time up to which the right side must be read so that a left row is released. The checkpoint doesn't have
+    * the delay of the join; it is the difference between two times that it has.
     */
   def needs(time: Long, file: SyncFile): Option[Long] =
     for (low <- known(file.right.low); release <- released(file.times)) yield low + (time + 1 - release)

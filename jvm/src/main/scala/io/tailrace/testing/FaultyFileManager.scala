@@ -19,8 +19,8 @@ import io.tailrace.checkpoint.TailraceFileManager
   * {{{
   *   create offsets/3     before the file begins
   *   finish offsets/3     before it has its name: nobody sees it
-  *   finished offsets/3   when it is there, and its writer doesn't know
-  *   delete offsets/2     before it is gone
+  *   finished offsets/3   when it exists, and its writer doesn't know yet
+  *   delete offsets/2     before it is deleted
   * }}}
   */
 final class FaultyFileManager(root: Path, conf: Configuration) extends CheckpointFileManager {
@@ -54,7 +54,7 @@ final class FaultyFileManager(root: Path, conf: Configuration) extends Checkpoin
   override def createCheckpointDirectory(): Path = files.createCheckpointDirectory()
 }
 
-/** Which step of a checkpoint's files a process ends at, for tests of pipelines. */
+/** The step of a checkpoint's files at which a process ends, for tests of pipelines. */
 object CheckpointFaults {
   private val reached = new ArrayBuffer[String]
   private var last = Int.MaxValue
@@ -66,13 +66,13 @@ object CheckpointFaults {
     */
   def begin(at: Int): Unit = count(at, () => fail())
 
-  /** Counts from here on. At a step all stand still, and somebody kills the process.
+  /** Counts from here on. At a step all threads block, and the process is killed from outside.
     *
-    * @param told the file that has the steps since then, a line each, and appears with that one
+    * @param told the file with the steps so far, one per line; it appears with that step
     */
   def beginToStand(at: Int, told: String): Unit = count(at, () => stand(told))
 
-  /** Ends nothing any more. @return the steps since the beginning, with the one it ended at as the last */
+  /** Stops failing. @return the steps since the beginning; the last one is the step that failed */
   def end(): util.List[String] = synchronized {
     val steps = new util.ArrayList[String]
     reached.take(last).foreach(steps.add)
@@ -96,7 +96,7 @@ object CheckpointFaults {
 
   private def fail(): Unit = throw new IOException(s"simulated failure: ${reached.last}")
 
-  /** Whoever does a step meanwhile waits for the lock of this object. */
+  /** Code that reaches a step meanwhile waits for the lock of this object. */
   private def stand(told: String): Unit = {
     val hidden = Paths.get(s"$told.tmp")
     Files.writeString(hidden, reached.mkString("\n"))

@@ -1,14 +1,28 @@
 package io.tailrace.testing
 
 import java.util
-import java.util.concurrent.{ConcurrentSkipListMap, TimeUnit}
+import java.util.UUID
+import java.util.concurrent.{ConcurrentHashMap, ConcurrentSkipListMap, TimeUnit}
 
 import scala.collection.mutable.ArrayBuffer
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.connector.catalog._
+import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.connector.read._
+import org.apache.spark.sql.connector.read.streaming.{
+  MicroBatchStream,
+  Offset,
+  ReadLimit,
+  SupportsTriggerAvailableNow
+}
+import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.streaming.OutputMode
-import org.apache.spark.sql.tailrace.ClockedQuery
-import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.tailrace.{ClockedQuery, PythonRows}
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
 import io.tailrace.driver.DriverClock
@@ -32,8 +46,8 @@ final class TestStreams(session: SparkSession, startMs: Long) extends AutoClosea
 
   def clockMs: Long = nowMs
 
-  /** Moves the clock, and event time with it: as a row of that time in each stream would, of which nothing comes
-    * out. Each query sees it in its next batch. Neither goes back.
+  /** Moves the clock and event time, as a row of that time in each stream would, without any output for such rows.
+    * Each query sees it in its next batch. Neither goes back.
     */
   def moveTo(ms: Long): Unit = betweenBatches {
     // One clock for all tests of a JVM: years of each would be more than its nanoseconds can count.
@@ -44,7 +58,7 @@ final class TestStreams(session: SparkSession, startMs: Long) extends AutoClosea
     tick()
   }
 
-  /** What a batch does that reads one of the sources. Where hosts or stamps make the watermark, only their rows can
+  /** Runs within a batch that reads one of the sources. If hosts or stamps make the watermark, only their rows can
     * move it.
     */
   private def planned(): Unit = eventTime.foreach { ms =>
@@ -61,8 +75,8 @@ final class TestStreams(session: SparkSession, startMs: Long) extends AutoClosea
   /** Lets all queries run a batch, with rows or without. */
   def tick(): Unit = sources.foreach(_.tick())
 
-  /** Lets all queries see what was staged, each in one batch: half of it would be another test, with another
-    * watermark after a restart.
+  /** Lets all queries see what was staged, each in one batch: half of it would be a different test, with
+    * another watermark after a restart.
     */
   def flush(): Unit = betweenBatches(sources.foreach(_.flush()))
 
@@ -85,7 +99,7 @@ final class TestStreams(session: SparkSession, startMs: Long) extends AutoClosea
 
 private object TestStreams {
 
-  /** What silent hosts and partitions see of one move. */
+  /** The part of one move that idle hosts and partitions see. */
   private val MostSilentMs = TimeUnit.DAYS.toMillis(1)
 }
 
@@ -110,7 +124,7 @@ final class TestQuery(streams: TestStreams, session: SparkSession, checkpoint: S
     case other => throw new IllegalArgumentException(s"no output mode $other")
   }
 
-  /** Arrays of bytes with equal content aren't equal by themselves, and NaN never is. */
+  /** Arrays of bytes with equal content aren't equal in Scala, and NaN never is. */
   private def comparable(value: Any): Any = value match {
     case number: Double => ("double", java.lang.Double.doubleToLongBits(number))
     case number: Float => ("float", java.lang.Float.floatToIntBits(number))
@@ -156,7 +170,7 @@ final class TestQuery(streams: TestStreams, session: SparkSession, checkpoint: S
     operators.toSeq.flatten.groupMapReduce(_.operatorName)(_.numRowsTotal)(_ + _).asJava
   }
 
-  /** Lets it see what was added to the sources, as one batch, and waits until nothing is left to do. */
+  /** Lets it see what was added to the sources, as one batch, and waits until no batch is left to run. */
   def run(): Unit = {
     streams.flush()
     running.query.processAllAvailable()
@@ -191,4 +205,181 @@ final class TestQuery(streams: TestStreams, session: SparkSession, checkpoint: S
 
   /** One text for each batch that ran again and gave other rows: a sink that had taken the first ones is wrong. */
   def changes: util.List[String] = new util.ArrayList(changed.values)
+}
+
+/** The rows of a stream that a test feeds. They stay as long as the test: queries, restarts and repeated
+  * batches read them by number. They are in the driver, and go to tasks with their partition.
+  *
+  * {{{
+  *   stage(1, 2)           seen by nobody
+  *   flush                 0: 1 | 1: 2          a batch from 0 to 2
+  *   stage(3), flush       0: 1 | 1: 2 | 2: 3   a batch from 2 to 3
+  *   tick                                       a batch without rows, from 3 to 3
+  * }}}
+  *
+  * @param planned is called within each batch that reads them, in the query's thread
+  */
+final class TestRows(val schema: StructType, val planned: () => Unit) extends AutoCloseable {
+  val id: String = UUID.randomUUID.toString
+  private val staged = new ArrayBuffer[UnsafeRow]
+  private val rows = new ArrayBuffer[UnsafeRow]
+  private var ticks = 0L
+  TestRows.open.put(id, this)
+
+  /** Keeps rows of this schema for the next [[flush]]: see [[PythonRows]]. No job of Spark's: a test adds rows as
+    * often as it runs micro-batches, and a job takes as long as one.
+    */
+  def stage(pickled: Array[Byte]): Unit = synchronized {
+    staged ++= PythonRows.read(pickled, schema)
+  }
+
+  /** Makes the staged rows visible to queries. */
+  def flush(): Unit = synchronized {
+    rows ++= staged
+    staged.clear()
+  }
+
+  /** Makes queries run a batch, with or without rows. */
+  def tick(): Unit = synchronized { ticks += 1 }
+
+  def end: Offset = synchronized(RowNumber(rows.size.toLong, ticks))
+
+  def between(from: Long, until: Long): Array[UnsafeRow] = synchronized {
+    rows.slice(from.toInt, until.toInt).toArray
+  }
+
+  override def close(): Unit = TestRows.open.remove(id)
+}
+
+object TestRows {
+  private val open = new ConcurrentHashMap[String, TestRows]
+
+  def of(id: String): TestRows =
+    Option(open.get(id)).getOrElse(throw new IllegalStateException("the test of this stream has ended"))
+}
+
+/** The format of a stream of [[TestRows]]; its option `id` says which. */
+final class TestRowsProvider extends TableProvider {
+  override def inferSchema(options: CaseInsensitiveStringMap): StructType =
+    TestRows.of(options.get("id")).schema
+
+  override def getTable(
+      schema: StructType,
+      partitioning: Array[Transform],
+      properties: util.Map[String, String]
+  ): Table = new TestRowsTable(schema, new CaseInsensitiveStringMap(properties).get("id"))
+}
+
+private final class TestRowsTable(of: StructType, id: String) extends Table with SupportsRead {
+  override def name: String = s"a test's stream $id"
+  override def schema: StructType = of
+  override def capabilities: util.Set[TableCapability] = Set(TableCapability.MICRO_BATCH_READ).asJava
+
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () =>
+    new Scan {
+      override def readSchema: StructType = of
+      override def toMicroBatchStream(checkpoint: String): MicroBatchStream = new TestRowsStream(id)
+    }
+}
+
+private final case class RowNumber(row: Long, tick: Long) extends Offset {
+  override def json: String = s"$row.$tick"
+}
+
+private final class TestRowsStream(id: String) extends MicroBatchStream with SupportsTriggerAvailableNow {
+  // What was there when a query with the trigger availableNow began.
+  private var last = Option.empty[Offset]
+
+  override def initialOffset: Offset = RowNumber(0, 0)
+  override def latestOffset: Offset = last.getOrElse(TestRows.of(id).end)
+  override def latestOffset(start: Offset, limit: ReadLimit): Offset = latestOffset
+  override def prepareForTriggerAvailableNow(): Unit = last = Some(TestRows.of(id).end)
+  override def deserializeOffset(json: String): Offset = {
+    val (row, tick) = json.splitAt(json.indexOf('.'))
+    RowNumber(row.toLong, tick.drop(1).toLong)
+  }
+  override def commit(end: Offset): Unit = ()
+  override def stop(): Unit = ()
+  override def toString: String = "TestRows"
+
+  override def planInputPartitions(start: Offset, end: Offset): Array[InputPartition] = (start, end) match {
+    case (RowNumber(from, _), RowNumber(until, _)) =>
+      val rows = TestRows.of(id)
+      rows.planned()
+      Array(TestPartition(rows.between(from, until)))
+    case other => throw new IllegalArgumentException(s"offsets of another stream: $other")
+  }
+
+  override def createReaderFactory: PartitionReaderFactory = TestRowsReader
+}
+
+private final case class TestPartition(rows: Array[UnsafeRow]) extends InputPartition
+
+private object TestRowsReader extends PartitionReaderFactory {
+  override def createReader(partition: InputPartition): PartitionReader[InternalRow] = partition match {
+    case TestPartition(rows) =>
+      new PartitionReader[InternalRow] {
+        private var at = -1
+        override def next(): Boolean = {
+          at += 1
+          at < rows.length
+        }
+        override def get(): InternalRow = rows(at)
+        override def close(): Unit = ()
+      }
+    case other => throw new IllegalArgumentException(s"a partition of another stream: $other")
+  }
+}
+
+/** Rows of a test's query as Arrow and Python have them.
+  *
+  * {{{
+  *   s struct<a int NOT NULL>, null there   struct<a int>: Arrow lets a struct be null only where its fields may be
+  *   i interval year to month               int: its months, because Python has no such type
+  * }}}
+  */
+private[tailrace] object ReadableRows {
+
+  def of(frame: DataFrame): DataFrame = {
+    val fields = frame.schema.fields.toSeq
+    // Columns of one name are allowed.
+    val places = fields.indices.map(n => s"c$n")
+    val columns = fields.zip(places).map { case (field, place) =>
+      val months = changed(field.dataType, field.nullable, inMonths)
+      val read = changed(months, field.nullable, asNumber)
+      if (read == field.dataType) None else Some(col(place).cast(months).cast(read).as(place))
+    }
+    if (columns.forall(_.isEmpty)) frame
+    else {
+      val all = columns.zip(places).map { case (column, place) => column.getOrElse(col(place)) }
+      frame.toDF(places: _*).select(all: _*).toDF(fields.map(_.name): _*)
+    }
+  }
+
+  private def inMonths(kind: DataType): DataType = kind match {
+    case _: YearMonthIntervalType => YearMonthIntervalType(YearMonthIntervalType.MONTH)
+    case other => other
+  }
+
+  private def asNumber(kind: DataType): DataType = kind match {
+    case _: YearMonthIntervalType => IntegerType
+    case other => other
+  }
+
+  /** A type whose structs may be null only where their fields may be, and with each of its plain types changed.
+    *
+    * @param nullable whether its values may be null
+    */
+  private def changed(kind: DataType, nullable: Boolean, change: DataType => DataType): DataType =
+    kind match {
+      case StructType(fields) =>
+        StructType(fields.map { field =>
+          val may = nullable || field.nullable
+          field.copy(dataType = changed(field.dataType, may, change), nullable = may)
+        })
+      case ArrayType(element, nulls) => ArrayType(changed(element, nulls, change), nulls)
+      case MapType(key, value, nulls) =>
+        MapType(changed(key, nullable = false, change), changed(value, nulls, change), nulls)
+      case plain => change(plain)
+    }
 }

@@ -2,15 +2,15 @@ package io.tailrace.watermark
 
 import java.util.UUID
 
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeSet}
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Project, UnaryNode}
-import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.tailrace.{QueryStart, SparkSession, StreamingBatch}
+import org.apache.spark.sql.functions.{call_function, concat, lit, replace}
+import org.apache.spark.sql.tailrace.QueryStart
 import org.apache.spark.sql.types._
+import org.apache.spark.sql.{Column, DataFrame}
 import org.apache.spark.unsafe.types.CalendarInterval
 
-import io.tailrace.common.{Arguments, Mark, Policy, ProgressName}
-import io.tailrace.driver.{DriverWatermark, DriverWatermarkExec, ReportExec, SourceFacts, SparkWatermark}
+import io.tailrace.common.{Arguments, JoinedNames, Mark, OwnNames, Policy}
 import io.tailrace.plan.{Columns, Obstacle, OwnColumns, TailraceNode, WriteCheck}
 
 /** One logical node of `tailrace.accurate_watermark`. The other one is Spark's watermark node with the same
@@ -123,50 +123,41 @@ private[tailrace] final class WatermarkResolution(
   }
 }
 
-/** Keeps no state: a stream under AQE plans the same nodes again and again. */
-final class HostProgressStrategy(session: SparkSession) extends SparkStrategy {
-  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case EventTimeWatermark(id, eventTime, delay, child) =>
-      val own = child.collectFirst { case p: HostProgress if p.nodeId == id => LowWatermark(p.settings) }
-      own.map(DriverWatermarkExec(session, id, eventTime, delay, planLater(child), _)).toSeq
-    case p: HostProgress =>
-      val columns = Seq(p.host, p.time, p.eventTime) ++ p.share
-      val exec = HostProgressExec(p.settings.name, columns, planLater(p.child))(p.settings, p.mark)
-      val name = ProgressName("watermark", p.settings.name, WatermarkOptions.Name)
-      ReportExec(name, exec) { case progress: HostProgressExec => progress.report } :: Nil
-    case _ => Nil
+/** The columns made of a record's stamp, which exist only while the watermark is noted. */
+private[tailrace] object StampColumns {
+  private[watermark] val Partition = OwnNames.of("partition")
+  private[watermark] val Low = OwnNames.of("low")
+  private[watermark] val Share = OwnNames.of("share")
+  val all: Seq[String] = Seq(Partition, Low, Share)
+
+  def check(
+      plan: LogicalPlan,
+      stamp: String,
+      partition: Seq[String],
+      sameName: (String, String) => Boolean
+  ): Unit = {
+    if (partition.isEmpty) throw WatermarkOptions.stamped.invalid("partition", "", "one column or more")
+    val columns = new Columns(WatermarkOptions.stamped, plan.output, sameName)
+    partition.foreach(columns.find("partition", _))
+    columns.find("stamp", stamp, BinaryType): Unit
   }
-}
 
-object HostProgressStrategy extends (org.apache.spark.sql.SparkSession => SparkStrategy) {
-  override def apply(session: org.apache.spark.sql.SparkSession): SparkStrategy =
-    new HostProgressStrategy(session.asInstanceOf[SparkSession])
-}
-
-/** The watermark of a source: the low watermark of its hosts.
-  *
-  * A row exactly at the low watermark is on time, and one at Spark's watermark is late: Spark's, in whole
-  * milliseconds, is the last one before ours.
-  */
-private[watermark] final case class LowWatermark(settings: ProgressSettings) extends DriverWatermark {
-  override def nodeName: String = "LowWatermark"
-  override def followsOthers: Boolean = false
-  override def after(batch: StreamingBatch, session: SparkSession): Option[Long] = {
-    val low = SourceWatermark
-      .of(session, settings)
-      .end(batch.batchId, QueryTopology.of(session, batch.watermarkMs, _))
-    Option.when(low != SparkWatermark.Never)(SparkWatermark.before(low))
+  /** The values joined by "-". In all values but the first, "-" is written %2D and "%" is written %25, so
+    * that no two partitions share a name. Null if a value is null.
+    */
+  private def name(values: Seq[Column]): Column = {
+    val others = values.tail.map { value =>
+      JoinedNames.Escapes.foldLeft(value) { case (text, (from, to)) => replace(text, lit(from), lit(to)) }
+    }
+    concat(values.head +: others.flatMap(Seq(lit(JoinedNames.Separator), _)): _*)
   }
-  override def waits(session: SparkSession): Option[SourceFacts] =
-    Some(SourceWatermark.of(session, settings).waits)
-}
 
-private[watermark] object LowWatermark {
-
-  /** The settings of the watermark of a node; none if it isn't a low watermark. */
-  def of(node: SparkPlan): Option[ProgressSettings] = node match {
-    case own: DriverWatermarkExec =>
-      Some(own.watermark).collect { case LowWatermark(settings) => settings }
-    case _ => None
+  def add(frame: DataFrame, stamp: String, partition: Seq[String]): DataFrame = {
+    val parsed = call_function("parse_watermark_stamp", Columns.named(stamp))
+    val units = lit(WatermarkStamp.WholeShare).cast("decimal(19,0)")
+    frame
+      .withColumn(Partition, name(partition.map(Columns.named(_).cast("string"))))
+      .withColumn(Low, parsed.getField("low_watermark"))
+      .withColumn(Share, (parsed.getField("completeness") * units).cast("bigint"))
   }
 }

@@ -205,7 +205,7 @@ private[watermark] object HostEntries {
     out.writeLong(future)
   }
 
-  /** @throws java.nio.BufferUnderflowException if the bytes end too soon, or lengths make no sense */
+  /** @throws java.nio.BufferUnderflowException if the bytes end too soon, or a length is invalid */
   def read(in: ByteBuffer, into: HostTable): Unit =
     each(in, into)(into.raise(_, _, _))
 

@@ -4,8 +4,9 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 
-import io.tailrace.checkpoint.{BatchFiles, CheckedBytes}
+import io.tailrace.checkpoint.{BatchFiles, CheckedBytes, DurableFiles}
 import io.tailrace.common.Errors
+import io.tailrace.driver.{SourceFacts, SparkWatermark}
 
 /** The progress of one source in the query's checkpoint:
   *
@@ -17,7 +18,7 @@ import io.tailrace.common.Errors
   * The driver writes a batch's file when its tasks have ended, before Spark's commit log has the batch. A
   * batch that runs again begins with the file of the batch before it and replaces its own.
   *
-  * @param beginsAnew whether a source begins with an empty table if its files are missing; else it fails
+  * @param beginsAnew whether a source begins with an empty table if its files are missing; otherwise it fails
   */
 final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: Boolean) extends Logging {
   import ProgressLog._
@@ -61,7 +62,7 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: 
   private[tailrace] def read(batch: Long): (Long, HostTable) =
     upTo(batch).fold(missing => throw WatermarkErrors.progressMissing(missing, batch + 1), identity)
 
-  /** The same, where the files of the batch may be gone. */
+  /** The same, except that the files of the batch may be missing. */
   def after(batch: Long): Option[(Long, HostTable)] = upTo(batch).toOption
 
   private def upTo(batch: Long): Either[String, (Long, HostTable)] =
@@ -121,13 +122,13 @@ final class ProgressLog(directory: Path, hadoopConf: Configuration, beginsAnew: 
 
 object ProgressLog {
 
-  /** Of the directories of all watermarks, below the checkpoint. */
+  /** The parent of the directories of all watermarks, below the checkpoint. */
   private[tailrace] val Root = "tailrace-watermark"
 
   private[tailrace] val Snapshot = ".snapshot"
   private val Delta = ".delta"
 
-  /** At most so many deltas are read when a query starts. */
+  /** The maximum number of deltas that a starting query reads. */
   private val DeltasPerSnapshot = 20
 }
 
@@ -145,7 +146,7 @@ object ProgressLog {
   * @param previous        the batch whose file this one adds to; -1 in a snapshot
   * @param low             the low watermark after the batch, in microseconds
   * @param lowBefore       the low watermark that the batch began with
-  * @param upstream        the least completeness of a stamp so far; whole without stamps
+  * @param upstream        the minimum completeness of the stamps so far; whole without stamps
   * @param roster          the version of the batch's roster; none if the format has none
   * @param forgottenFuture rows ahead of the clock of hosts that are no longer in the table
   */
@@ -192,4 +193,45 @@ object ProgressFile {
       HostEntries.read(in, into)
       ProgressFile(previous, low, lowBefore, upstream, roster, forgotten)
     }
+}
+
+/** The hosts that hold a query back, by its checkpoint. */
+private[tailrace] object SourceWaits {
+
+  /** The number of hosts that are named. */
+  val Named = 5
+
+  /** All sources of a query, after a batch. The checkpoint has neither their completeness nor a server. */
+  def in(checkpoint: Path, conf: Configuration, batch: Long): Seq[SourceFacts] = {
+    val all = new Path(checkpoint, ProgressLog.Root)
+    val sources = DurableFiles.in(all, conf).list(all).filter(_.isDirectory).map(_.getPath).sortBy(_.getName)
+    sources.flatMap { directory =>
+      new ProgressLog(directory, conf, beginsAnew = false).after(batch).map { case (low, table) =>
+        of(directory.getName, low, table, 0 until table.size, server = None)
+      }
+    }
+  }
+
+  /** @param hosts numbers of those that count
+    * @param low   their low watermark
+    */
+  def of(
+      name: String,
+      low: Long,
+      table: HostTable,
+      hosts: Seq[Int],
+      server: Option[Boolean]
+  ): SourceFacts = {
+    val (unseen, seen) = hosts.partition(table.time(_) == SparkWatermark.Never)
+    // The slowest of all, and the slowest that are waited for.
+    val (passedBy, waited) = seen.sortBy(table.time).partition(table.time(_) < low)
+    SourceFacts(
+      name,
+      Option.when(low != SparkWatermark.Never)(low),
+      hosts.size,
+      unseen.take(Named).map(table.name) -> unseen.size,
+      (passedBy.take(Named) ++ waited.take(Named)).map(host => table.name(host) -> table.time(host)),
+      server
+    )
+  }
 }

@@ -11,7 +11,7 @@ import org.apache.spark.sql.tailrace.{
   StreamingPlan
 }
 
-import io.tailrace.driver.{HeldWork, ReportingSink, SparkWatermark}
+import io.tailrace.driver.{DriverWatermark, DriverWatermarkExec, HeldWork, ReportingSink, SparkWatermark}
 
 /** The progress of one operator of a query, for a watermark server.
   *
@@ -28,6 +28,21 @@ final case class OperatorReport(
     lowWatermarks: Map[String, Long],
     keyGroups: Int
 )
+
+/** The watermark of one source in a plan, by which the source is recognised. */
+private[watermark] trait WatermarkOfSource extends DriverWatermark {
+  def settings: ProgressSettings
+}
+
+private[watermark] object WatermarkOfSource {
+
+  /** The settings of the source whose watermark a node holds; none if it holds no source's. */
+  def settings(node: SparkPlan): Option[ProgressSettings] = node match {
+    case own: DriverWatermarkExec =>
+      Some(own.watermark).collect { case of: WatermarkOfSource => of.settings }
+    case _ => None
+  }
+}
 
 /** The operators of a query in its reports to a watermark server: those with state, recursions, and the sink.
   *
@@ -107,7 +122,7 @@ private[watermark] final class QueryTopology(
   private def upstreams(plan: SparkPlan): Seq[String] =
     if (keepsRows(plan) && sources(plan, server).nonEmpty) Seq(name(plan))
     else
-      LowWatermark.of(plan) match {
+      WatermarkOfSource.settings(plan) match {
         case Some(source) => reportedBy(source, server).toSeq
         case None => upstreams(StreamingPlan.inputs(plan))
       }
@@ -131,7 +146,7 @@ object QueryTopology {
     new QueryTopology(running.plan, watermarkMs, sink, server).reports
   }
 
-  /** Whether a plan has operators that the server hears of. */
+  /** True if a plan has operators that are reported to the server. */
   def hasOperators(plan: SparkPlan): Boolean = StreamingPlan.nodes(plan).exists(keepsRows)
 
   private def keepsRows(node: SparkPlan): Boolean =
@@ -142,13 +157,13 @@ object QueryTopology {
     OperatorWords.sink(batch.sink).fold(named)(kind => s"$named ($kind)")
   }
 
-  /** The operators whose rows come out of a plan: the upstreams of a sink that reports itself. */
+  /** The operators that emit the rows of a plan: the upstreams of a sink that reports itself. */
   def above(plan: SparkPlan, server: ServerSettings): Seq[String] =
     if (sources(plan, server).isEmpty) Nil else new QueryTopology(plan, 0, None, server).upstreams(plan)
 
   /** The names of the sources below that report to the same application. */
   private def sources(plan: SparkPlan, server: ServerSettings): Seq[String] =
-    StreamingPlan.nodes(plan).flatMap(LowWatermark.of(_)).flatMap(reportedBy(_, server)).distinct
+    StreamingPlan.nodes(plan).flatMap(WatermarkOfSource.settings(_)).flatMap(reportedBy(_, server)).distinct
 
   private def reportedBy(source: ProgressSettings, server: ServerSettings): Option[String] =
     source.server.filter(_.isBeside(server)).map(_.operator)

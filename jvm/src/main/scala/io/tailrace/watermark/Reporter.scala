@@ -16,10 +16,10 @@ import io.tailrace.driver.{DriverClock, RunState}
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
-/** Reports to a server for one run of a query. While the server hears of a run, nobody else may report its
-  * operators. So it sends a heartbeat when there is nothing to report, and reports the query's end. Its
-  * thread attends to the sources meanwhile: a quiet query has no micro-batch in which they could send a
-  * report again that the servers have missed, or learn that other queries have caught up.
+/** Reports to a server for one run of a query. While the server receives reports of a run, no other run may
+  * report its operators. So the reporter sends a heartbeat when there is nothing to report, and reports the
+  * query's end. Its thread also serves the sources: an idle query has no micro-batch in which they could repeat
+  * a report that the servers have missed, or learn that other queries have caught up.
   *
   * {{{
   *   reports of sources and the sink ── 10 s without one: a heartbeat ── ... ── the query ends: leaving
@@ -31,7 +31,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
   * @param run      the run's id
   * @param isActive whether the query runs
   * @param labels   what operators do, by their names, where the user has said so
-  * @param restMs   a heartbeat is sent after so long without a report
+  * @param restMs   a heartbeat is sent after this time without a report, in milliseconds
   * @param query    what its user calls the query, if anything
   */
 final class Reporter private[tailrace] (
@@ -64,7 +64,7 @@ final class Reporter private[tailrace] (
     body
   }
 
-  /** Says what an operator of a report does: as the user has said, or else in words from the plan. */
+  /** Describes an operator of a report: in the user's words, or otherwise in words from the plan. */
   private[watermark] def putLabel(operator: ObjectNode, words: String): Unit =
     ServerConnection.putLabel(operator, labels.getOrElse(operator.path("operator").asText, words))
 
@@ -91,7 +91,7 @@ final class Reporter private[tailrace] (
     if (isNew) logWarning(s"TAILRACE_WATERMARK_SERVER_WARNING: ${server.named}, '${server.app}': $text")
   }
 
-  /** Starts the thread that sends heartbeats and attends to sources until the query ends. */
+  /** Starts the thread that sends heartbeats and serves the sources until the query ends. */
   private[tailrace] def start(): Reporter = {
     val thread = new Thread(() => attend(), s"tailrace reporter of $client")
     thread.setDaemon(true)
@@ -157,7 +157,7 @@ object Reporter {
       Reporter.remember(new Reporter(server, queryId, runId, isActive, labels, query = query)).start()
     }
 
-  /** The server takes a reporter for dead after a minute. */
+  /** The server considers a reporter dead after a minute. */
   private val RestMs = 10000L
   private val EveryMs = 200L
   private val MostWarnings = 1000

@@ -60,7 +60,7 @@ private[watermark] final class ServerClient(
 
   private var globalLow: Option[Long] = None
 
-  /** The least low watermark of the application's sinks, in microseconds; none if it isn't known. */
+  /** The minimum low watermark of the application's sinks, in microseconds; none if it isn't known. */
   def global: Option[Long] = globalLow
 
   private var last = Option.empty[SentReport]
@@ -94,8 +94,8 @@ private[watermark] final class ServerClient(
     deliver(table, SentReport(input, operators, hasUnread, batches, reads(), label))
   }
 
-  /** Sends the last report again, with the hosts that the server lacks, if any: its answer is the low watermark
-    * of now. It needn't be called in the query's thread. [[global]], which rows of a micro-batch are stamped
+  /** Sends the last report again, with the hosts that the server lacks, if any: its answer is the current low
+    * watermark. It needn't be called in the query's thread. [[global]], which rows of a micro-batch are stamped
     * with, changes only with a report.
     *
     * @param table of the last report
@@ -103,17 +103,17 @@ private[watermark] final class ServerClient(
     */
   def repeat(table: HostTable): Option[Long] = {
     val before = globalLow
-    // Rows that were unread then count once: since then the query has had nothing to read.
+    // Rows that were unread at that time count once: the query has had nothing to read since.
     try last.flatMap(sent => deliver(table, if (owed) sent else sent.copy(hasUnread = false)))
     finally globalLow = before
   }
 
-  /** What the operators have come to since the last report. If it is something new, the servers lack it: [[repeat]]
-    * sends it.
+  /** Takes the progress of the operators since the last report. If there is any, the servers lack it, and
+    * [[repeat]] sends it.
     */
   def note(operators: Seq[OperatorReport]): Unit =
     last.filter(_.operators != operators).foreach { sent =>
-      // The servers count rows that were unread then once.
+      // The servers count rows that were unread at that time once.
       last = Some(sent.copy(operators = operators, hasUnread = owed && sent.hasUnread))
       owed = true
     }
@@ -180,7 +180,7 @@ private[watermark] final class ServerClient(
 
   /** A database that was restored from a backup has less than the server has acknowledged.
     *
-    * @param known how many micro-batches the server had been told of before this report
+    * @param known how many micro-batches had been reported to the server before this report
     */
   private def learnForgotten(known: Option[Long]): Unit =
     known.zip(batchesThere).filter { case (there, told) => there < told }.foreach { case (there, told) =>
@@ -199,7 +199,7 @@ private[watermark] final class ServerClient(
     if (silent.nonEmpty) {
       logWarning(
         s"TAILRACE_WATERMARK_HOST_IDLE: the watermark server ${server.named} has heard nothing of " +
-          s"${SourceWatermark.named(silent.toSeq.sorted)} for ${settings.idleAfterMs.getOrElse(0L)} ms: " +
+          s"${WatermarkErrors.named(silent.toSeq.sorted)} for ${settings.idleAfterMs.getOrElse(0L)} ms: " +
           s"the watermark '${settings.name}' doesn't wait for them until they are back"
       )
     }

@@ -14,7 +14,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
   *
   * @param input        of the sink's upstreams
   * @param output       of the sink, as the server knows it
-  * @param applications the least of all sinks of the application
+  * @param applications the minimum over all sinks of the application
   */
 final case class SinkWord(input: Option[Long], output: Option[Long], applications: Option[Long])
 
@@ -40,7 +40,7 @@ final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter],
   import ServerConnection.{isTime, nearest, time}
   import SinkClient._
 
-  // Of the run that the reporter is of.
+  // Belongs to the reporter's run.
   private var connected = Option.empty[(Reporter, ServerConnection)]
 
   /** @param low the sink's low watermark, in microseconds. [[SparkWatermark.Never]] is sent as the earliest
@@ -181,7 +181,7 @@ object QuerySource {
     */
   def of(session: SparkSession, nodes: Seq[EventTimeWatermarkExec]): Seq[QuerySource] = {
     val batch = StreamingBatch.current(session)
-    val own = nodes.flatMap(node => LowWatermark.of(node).map(_ -> node))
+    val own = nodes.flatMap(node => WatermarkOfSource.settings(node).map(_ -> node))
     own.distinctBy(_._1.name).map { case (settings, node) =>
       node.eventTimeStats.value // ends the batch
       val watermark = SourceWatermark.of(session, settings)
@@ -193,7 +193,10 @@ object QuerySource {
 
   /** The low watermark of a node's source. */
   def low(node: EventTimeWatermarkExec, sources: Seq[QuerySource]): Long =
-    LowWatermark.of(node).flatMap(own => sources.find(_.name == own.name)).fold(SparkWatermark.Never)(_.low)
+    WatermarkOfSource
+      .settings(node)
+      .flatMap(own => sources.find(_.name == own.name))
+      .fold(SparkWatermark.Never)(_.low)
 }
 
 /** The hosts of a source, with regard to a time.

@@ -18,8 +18,8 @@ import io.tailrace.driver.{Heard, Silence, SparkWatermark}
   * It never goes back. Times are microseconds.
   *
   * @param roster      the hosts that count; none: all that have been seen
-  * @param idleAfterMs a host that has been silent for so long ([[Silence]]) doesn't count until it has rows
-  *                    again
+  * @param idleAfterMs a host that has been idle for this time, in milliseconds ([[Silence]]), doesn't count
+  *                    until it has rows again
   */
 final class SourceProgress(
     completeness: Completeness,

@@ -33,7 +33,7 @@ import io.tailrace.driver.{BatchSequence, DriverClock, RunState, SourceFacts, Sp
   * @param send           sends the names of hosts to the executors
   * @param input          the input of the batch that ends, by the time when it was asked for
   * @param retain         how many batches the query must be able to go back
-  * @param hasOperators   whether the batch that ends has operators that the server hears of
+  * @param hasOperators   whether the batch that ends has operators that are reported to the server
   * @param operatorsAt    these operators between two batches, by the query's watermark
   * @param sparkLow       the low watermark by the watermark of the run's first batch in Spark, in microseconds;
   *                       [[SparkWatermark.Never]] if that says nothing about this source
@@ -194,9 +194,10 @@ private[watermark] final class SourceWatermark(
 
   /** Keeps in step with the server while no batch runs: a quiet query may have none for long. Sends again what
     * the server has missed or, in a store that was restored, forgotten. Asks whether the low watermark has moved,
-    * which Spark is then told. If no operator closes anything by it, no batch follows that would report how far they
-    * are: this does. The reporter's thread calls it several times a second. While no server answers, this and the ends
-    * of batches share the pauses between attempts, so a batch waits for one attempt of this thread at most.
+    * and tells Spark if it has. If no operator closes anything by it, no batch follows that would report their
+    * progress, so this method does. The reporter's thread calls it several times a second. While no server answers,
+    * this and the ends of batches share the pauses between attempts, so a batch waits for at most one attempt of
+    * this thread.
     */
   def attend(): Unit = if (synchronized(ask())) between.foreach { between =>
     if (synchronized(answered > progress.low)) between.tryMove(move())
@@ -267,17 +268,19 @@ private[watermark] final class SourceWatermark(
   private def warn(advance: Advance): Unit = {
     if (advance.silent.nonEmpty)
       logWarning(
-        s"TAILRACE_WATERMARK_HOST_IDLE: no row of ${named(advance.silent)} for ${settings.idleAfterMs.get} " +
+        s"TAILRACE_WATERMARK_HOST_IDLE: no row of ${WatermarkErrors.named(advance.silent)} for ${settings.idleAfterMs.get} " +
           s"ms: the watermark '${settings.name}' doesn't wait for them until they are back"
       )
     if (advance.outside.nonEmpty)
       logWarning(
-        s"TAILRACE_WATERMARK_HOST_UNROSTERED: there are rows of ${named(advance.outside)}, which the roster " +
+        s"TAILRACE_WATERMARK_HOST_UNROSTERED: there are rows of ${WatermarkErrors.named(advance.outside)}, which the roster " +
           s"of the watermark '${settings.name}' leaves out: it doesn't wait for them, and their rows may be " +
           s"late. Add them to `${if (settings.isStamped) "partitions" else "hosts"}`, or filter their rows out"
       )
     if (advance.back.nonEmpty)
-      logInfo(s"Rows of ${named(advance.back)} again: the watermark '${settings.name}' waits for them")
+      logInfo(
+        s"Rows of ${WatermarkErrors.named(advance.back)} again: the watermark '${settings.name}' waits for them"
+      )
   }
 
   /** The row for the query's progress, after the end of a batch. */
@@ -331,7 +334,7 @@ private[tailrace] object SourceWatermark {
       () => QueryTopology.hasOperators(StreamingBatch.running(session).plan),
       QueryTopology.of(session, _, _),
       settings.server.flatMap(_ => BetweenBatches.current(session)),
-      // By the policy "min" no source is behind it.
+      // By the policy "min" no source lags behind it.
       if (batch.watermarkMs <= 0 || followsLatest) SparkWatermark.Never
       else SparkWatermark.after(batch.watermarkMs) + settings.delayMs * 1000
     )
@@ -349,14 +352,14 @@ private[tailrace] object SourceWatermark {
   /** The names of fewer hosts aren't worth a broadcast. */
   private val FewHosts = 80
 
-  /** What an executor can well keep. The times of other hosts come with their names. */
+  /** A number of hosts that an executor can easily keep. The times of other hosts are sent with their names. */
   private val MostNumbered = 100000
 
   /** The number of hosts that the query's progress names. */
   private val Slowest = 5
 
-  /** How long after the last report or question the server is asked again. An operator with state may close
-    * something by each answer, in a micro-batch of its own: these take a tenth of the time at most.
+  /** The time from the last report or request to the next request. With each answer an operator with state may
+    * close something, in a micro-batch of its own: these micro-batches take at most a tenth of the time.
     *
     * @param low      of the source
     * @param furthest the greatest time of its hosts: without an override, the low watermark doesn't pass it
@@ -367,13 +370,6 @@ private[tailrace] object SourceWatermark {
 
   private val AskMs = 1000L
   private val LongestAskMs = 10000L
-
-  /** The most hosts that a warning names. */
-  private val MostNamed = 20
-
-  def named(hosts: Seq[String]): String =
-    hosts.take(MostNamed).mkString(", ") +
-      (if (hosts.size > MostNamed) s" and ${hosts.size - MostNamed} more" else "")
 
   private val HostSchema = new StructType().add("host", StringType).add("progress", TimestampType)
   private[tailrace] val MetricsSchema = new StructType()

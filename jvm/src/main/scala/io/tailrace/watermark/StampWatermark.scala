@@ -9,12 +9,10 @@ import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalP
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
-import org.apache.spark.sql.functions.{call_function, concat, lit, replace}
 import org.apache.spark.sql.tailrace.{OutputWatermark, StreamingBatch}
 import org.apache.spark.sql.types._
-import org.apache.spark.sql.{Column, DataFrame}
 
-import io.tailrace.common.{JoinedNames, OwnNames, UnsafeRows}
+import io.tailrace.common.UnsafeRows
 import io.tailrace.driver.SparkWatermark
 import io.tailrace.plan.{Columns, Obstacle, OwnColumns, SqlFunction, TailraceNode}
 
@@ -116,45 +114,6 @@ private[tailrace] final class StampResolution(child: LogicalPlan, sameName: (Str
       if (watermarks.isEmpty || watermarks != accurate) throw WatermarkErrors.stampSource()
     }
     OwnColumns.renewable(StampWatermark(AttributeReference(into, BinaryType)(), child))
-  }
-}
-
-/** The columns made of a record's stamp, which exist only while the watermark is noted. */
-private[tailrace] object StampColumns {
-  private[watermark] val Partition = OwnNames.of("partition")
-  private[watermark] val Low = OwnNames.of("low")
-  private[watermark] val Share = OwnNames.of("share")
-  val all: Seq[String] = Seq(Partition, Low, Share)
-
-  def check(
-      plan: LogicalPlan,
-      stamp: String,
-      partition: Seq[String],
-      sameName: (String, String) => Boolean
-  ): Unit = {
-    if (partition.isEmpty) throw WatermarkOptions.stamped.invalid("partition", "", "one column or more")
-    val columns = new Columns(WatermarkOptions.stamped, plan.output, sameName)
-    partition.foreach(columns.find("partition", _))
-    columns.find("stamp", stamp, BinaryType): Unit
-  }
-
-  /** The values joined by "-". In all values but the first, "-" is written %2D and "%" is written %25, so
-    * that no two partitions share a name. Null if a value is null.
-    */
-  private def name(values: Seq[Column]): Column = {
-    val others = values.tail.map { value =>
-      JoinedNames.Escapes.foldLeft(value) { case (text, (from, to)) => replace(text, lit(from), lit(to)) }
-    }
-    concat(values.head +: others.flatMap(Seq(lit(JoinedNames.Separator), _)): _*)
-  }
-
-  def add(frame: DataFrame, stamp: String, partition: Seq[String]): DataFrame = {
-    val parsed = call_function("parse_watermark_stamp", Columns.named(stamp))
-    val units = lit(WatermarkStamp.WholeShare).cast("decimal(19,0)")
-    frame
-      .withColumn(Partition, name(partition.map(Columns.named(_).cast("string"))))
-      .withColumn(Low, parsed.getField("low_watermark"))
-      .withColumn(Share, (parsed.getField("completeness") * units).cast("bigint"))
   }
 }
 

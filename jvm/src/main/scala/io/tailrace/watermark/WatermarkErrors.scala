@@ -59,4 +59,12 @@ object WatermarkErrors {
       "time" -> Errors.instant(time),
       "limit" -> Errors.instant(limit)
     )
+
+  /** The most hosts that a warning names. */
+  private val MostNamed = 20
+
+  /** Hosts in a warning: the first ones, and the number of the others. */
+  def named(hosts: Seq[String]): String =
+    hosts.take(MostNamed).mkString(", ") +
+      (if (hosts.size > MostNamed) s" and ${hosts.size - MostNamed} more" else "")
 }

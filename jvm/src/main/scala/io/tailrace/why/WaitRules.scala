@@ -2,8 +2,6 @@ package io.tailrace.why
 
 import java.nio.file.Files
 
-import scala.collection.mutable
-
 import org.apache.hadoop.conf.Configuration
 
 import io.tailrace.asof.AsOfWindow
@@ -194,7 +192,7 @@ private[why] final class StoredPartition(
   def number: Int = of.partition
   def manifest: Manifest = state.manifest
 
-  private val gone = mutable.Map.empty[StoreKind, GoneRows]
+  private val living = LivingRows.of(state)
   private val sections = state.sections.filter(live => Side.of(live.section.kind).nonEmpty)
 
   /** The sections with the rows of a side that wait. Eager matching keeps the keys of left rows again. */
@@ -205,37 +203,21 @@ private[why] final class StoredPartition(
     else ofSide
   }
 
-  /** Rows of a kind up to this time wait no more. They may be there, until their whole section is dropped. */
-  private def leftThrough(kind: StoreKind): Long = {
-    val left = kind match {
-      case StoreKind.HeldRight | StoreKind.RightTimeSorted => manifest.rightExpiredThrough
-      case _ if StoredRow.isLeft(kind) => manifest.expiredThrough
-      case _ => Long.MinValue
-    }
-    Math.max(left, rules.goneThrough(Side.of(kind).get, manifest))
-  }
+  /** The rows of a store that count, and that still wait for something. */
+  private def waiting(kind: StoreKind): LivingRows.InStore =
+    living.in(kind).after(rules.goneThrough(Side.of(kind).get, manifest))
 
   /** The number of rows of a side that are in the state. */
   def rows(side: String): Long = sectionsOf(side).map(_.section.liveRows).sum
 
   /** No row of the section that counts is before this time. */
-  def notBefore(live: LiveSection): Long = {
-    val through = leftThrough(live.section.kind)
-    if (live.section.minTime > through) live.section.minTime else through + 1
-  }
+  def notBefore(live: LiveSection): Long = waiting(live.section.kind).notBefore(live.section)
 
   /** Calls `row` with a cursor at each row of a section that counts, until it says that it has enough. */
   def foreachRow(live: LiveSection)(row: RunCursor => Boolean): Unit = {
-    val kind = live.section.kind
-    val through = leftThrough(kind)
-    reading(live) { cursor =>
-      cursor.firstAfter(through)
-      var goesOn = true
-      while (goesOn && cursor.isValid) {
-        if (counts(kind, through, cursor)) goesOn = row(cursor)
-        cursor.next()
-      }
-    }
+    val rows = waiting(live.section.kind).cursor(live)
+    try while (rows.isValid && row(rows.row)) rows.next()
+    finally rows.close()
   }
 
   /** The rows of a key. In a section that is sorted by time, all rows are looked at.
@@ -243,18 +225,17 @@ private[why] final class StoredPartition(
     * @param probe see [[AskedKey.probes]]
     */
   def ofKey(live: LiveSection, probe: Array[Byte])(row: RunCursor => Unit): Unit = {
-    val kind = live.section.kind
-    if (kind.timeSorted)
+    if (live.section.kind.timeSorted)
       foreachRow(live) { cursor =>
         if (cursor.compareKey(probe, StoredRow.Start) == 0) row(cursor)
         true
       }
     else {
-      val through = leftThrough(kind)
+      val rule = waiting(live.section.kind)
       reading(live) { cursor =>
         cursor.seekKey(probe, StoredRow.Start)
         while (cursor.isValid && cursor.compareKey(probe, StoredRow.Start) == 0) {
-          if (counts(kind, through, cursor)) row(cursor)
+          if (rule.counts(cursor)) row(cursor)
           cursor.next()
         }
       }
@@ -297,11 +278,6 @@ private[why] final class StoredPartition(
       })
     found
   }
-
-  private def counts(kind: StoreKind, through: Long, cursor: RunCursor): Boolean =
-    cursor.time > through && !gone
-      .getOrElseUpdate(kind, GoneRows.of(state.sections, kind))
-      .contains(cursor.seq)
 
   override def close(): Unit = outside.close()
 }

@@ -1,16 +1,17 @@
 package io.tailrace.windows
 
-import org.apache.spark.sql.Row
+import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
-import org.apache.spark.sql.catalyst.util.DateTimeUtils
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Project, UnaryNode}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.tailrace.{QueryStart, SparkSession, StreamingRun}
+import org.apache.spark.sql.tailrace.{QueryStart, SparkPlans, SparkSession, StreamingRun}
 import org.apache.spark.sql.types._
 
+import io.tailrace.common.OwnNames
 import io.tailrace.driver.ReportExec
-import io.tailrace.plan.{TailraceNode, WriteCheck}
+import io.tailrace.plan.{Columns, TailraceNode, WriteCheck}
+import io.tailrace.watermark.{HostProgress, ProgressSettings}
 
 /** The logical node of `tailrace.write_windows`, below the sink.
   *
@@ -52,41 +53,55 @@ object LandWindowsStrategy extends SparkStrategy {
   }
 }
 
-/** The numbers of the last batch, for the query's progress. Times are microseconds.
+/** Checks that the windows of a DataFrame can be landed, and plans their landing.
   *
-  * @param rows    the number of rows, with late rows and rows without an event time
-  * @param open    the number of open windows that have rows
-  * @param through all windows that end at this time or before are closed
-  * @param low     the low watermark that closes windows
+  * @param sameName the session's rule for names
   */
-final case class LandingReport(
-    rows: Long = 0,
-    late: Long = 0,
-    untimed: Long = 0,
-    open: Long = 0,
-    through: Option[Long] = None,
-    low: Option[Long] = None
-) {
-  def row: Row = new GenericRowWithSchema(
-    Array(rows, late, untimed, open, timestamp(through), timestamp(low)),
-    LandingReport.Schema
-  )
+private[tailrace] final class WindowsResolution(child: LogicalPlan, sameName: (String, String) => Boolean) {
+  import WindowsResolution._
 
-  private def timestamp(micros: Option[Long]) = micros.map(DateTimeUtils.toJavaTimestamp).orNull
+  private val columns = new Columns(WindowOptions.arguments, child.output, sameName)
+
+  /** The DataFrame whose writer lands them: one of the format [[WindowSink.Format]]. */
+  def landed(session: SparkSession, path: String, eventTime: String, options: WindowOptions): DataFrame = {
+    if (!child.isStreaming) throw WindowErrors.batch()
+    val landing = sources
+    // Times without a zone have no watermark.
+    columns.checkDistinct("frame")
+    val time = checkWatermark(columns.find("event_time", eventTime, TimestampType))
+    val cure = s"${Columns.rename(options.into)} The column of windows takes another name with `into`."
+    columns.checkAdded(options.into, cure)
+    if (path.trim.isEmpty) throw WindowOptions.arguments.invalid("path", "", "a folder")
+    val folder = LandingPaths.qualified(path, session.sessionState.newHadoopConf())
+    val settings = options.settings(folder.toString, landing)
+    val start = Alias(WindowStart(time, settings.windows), Start)()
+    val plan = LandWindows(settings, start.toAttribute, Project(child.output :+ start, child))
+    SparkPlans.toFrame(session, plan)
+  }
+
+  /** Windows of an event time close by the watermark on that column. The watermark on another column says
+    * nothing about them.
+    */
+  private def checkWatermark(time: Attribute): Attribute = {
+    def hasWatermark(a: Attribute) = a.metadata.contains(EventTimeWatermark.delayKey)
+    if (!hasWatermark(time))
+      throw WindowErrors.watermarkMissing(time.name, child.output.find(hasWatermark).map(_.name))
+    time
+  }
+
+  /** A DataFrame that is used twice is one source. */
+  private def sources: Seq[ProgressSettings] = {
+    val watermarks = child.collect { case w: EventTimeWatermark => w.nodeId }.toSet
+    val accurate = child.collect { case p: HostProgress => p.nodeId -> p.settings }
+    if (watermarks.isEmpty || watermarks != accurate.map(_._1).toSet) throw WindowErrors.source()
+    accurate.map(_._2).distinctBy(_.name)
+  }
 }
 
-object LandingReport {
+private object WindowsResolution {
 
-  /** The name in the query's progress. */
-  val Name = "tailrace.windows"
-
-  private[tailrace] val Schema = new StructType()
-    .add("rows", LongType)
-    .add("lateRows", LongType)
-    .add("untimedRows", LongType)
-    .add("openWindows", LongType)
-    .add("closedThrough", TimestampType)
-    .add("lowWatermark", TimestampType)
+  /** The number of a row's window, by which Spark sorts rows into files. No file has this column. */
+  private val Start = OwnNames.of("window")
 }
 
 /** The start of a timestamp's window, in microseconds. Null for null and for times without a window. */

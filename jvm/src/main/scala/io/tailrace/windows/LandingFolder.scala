@@ -1,6 +1,9 @@
 package io.tailrace.windows
 
+import java.lang.ref.WeakReference
+
 import scala.collection.immutable.TreeMap
+import scala.collection.mutable
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -8,7 +11,7 @@ import org.apache.hadoop.fs.Path
 import io.tailrace.common.{Durations, Errors}
 
 /** A folder of windows, on the driver. Each row of a batch lands in its window's directory exactly once. A
-  * window gets its `_SUCCESS` when no more rows will land in that directory.
+  * window gets its `_SUCCESS` when no row will land in that directory any longer.
   *
   * {{{
   *   tasks ──> _tailrace/staging/7-<attempt>/...      hidden: a failed attempt leaves nothing else
@@ -45,10 +48,10 @@ final class LandingFolder private[windows] (
   private var closings = 0L
   private var unmarked = Seq.empty[ClosedWindow]
 
-  // No window may close between the file of a batch and the move of its last file.
+  // No window may close after a batch's file is written and before its last file is moved.
   private var landing = false
 
-  /** Reads the log, and finishes what the last run has left undone. */
+  /** Reads the log, and completes unfinished work of the last run. */
   private[windows] def open(): Unit = {
     owner = log.folder
     owner.foreach(checkSettings)
@@ -73,7 +76,7 @@ final class LandingFolder private[windows] (
       Errors.stateFileMissing(log.closedFile(number).toString, s"batch ${batch.batch}")
     val known = closed.fold(0L)(_._1 + 1)
     batch.closings.filter(_ > known).foreach(made => throw missing(made - 1))
-    // Of the first closing after that batch only the windows' own files tell.
+    // Only the windows' own files show the first closing after that batch.
     val through = closed.map(_._2.through)
     val open = batch.open.map(_.start).filterNot(windows.copy(through = through).isClosed)
     if (open.exists(log.marked(_).isDefined)) throw missing(known)
@@ -163,10 +166,10 @@ final class LandingFolder private[windows] (
     file
   }
 
-  /** To be called behind each file of the log, before anything follows from it. A file's name is free again when
-    * a later one is there: a driver that was overtaken would get it, and its rows would land twice. And the
-    * windows that this one takes for open may be closed. Each of two drivers writes first and looks then, so one
-    * of them sees the other.
+  /** Must be called after each file of the log is written, before anything follows from it. A file's name is free
+    * again when a later one exists: a driver that was overtaken would get it, and its rows would land twice. And
+    * windows that this driver considers open may be closed. Each of two drivers first writes and then looks, so one of
+    * them sees the other.
     *
     * @param batch that has landed last, or lands
     */
@@ -253,6 +256,55 @@ final class LandingFolder private[windows] (
 
 object LandingFolder {
 
-  /** Late rows are counted for so many windows, as on a watermark server. All late rows are kept. */
+  /** The number of windows whose late rows are counted, as on a watermark server. All late rows are kept. */
   private val MostLate = 1000
+}
+
+/** The folders that queries of this JVM write. Only one query at a time writes a folder. */
+object WrittenFolders {
+
+  /** The lock of a folder, and its owner. */
+  private[windows] final class Slot {
+    private var folder: LandingFolder = _
+    private var isRunning: () => Boolean = () => false
+
+    def isOwnedBy(candidate: LandingFolder): Boolean = synchronized(folder eq candidate)
+    def isBusy: Boolean = synchronized(isRunning())
+    def take(by: LandingFolder, running: () => Boolean): Unit = synchronized {
+      folder = by
+      isRunning = running
+    }
+  }
+
+  // Writers keep the slot of their folder alive, and so does a sink that isn't started yet.
+  private val slots = mutable.HashMap.empty[String, WeakReference[Slot]]
+
+  private def slot(path: Path): Slot = slots.synchronized {
+    slots.filterInPlace((_, kept) => kept.get != null)
+    val known = slots.get(path.toString).flatMap(kept => Option(kept.get))
+    val slot = known.getOrElse(new Slot)
+    if (known.isEmpty) slots(path.toString) = new WeakReference(slot)
+    slot
+  }
+
+  private[windows] def size: Int = slots.synchronized(slots.values.count(_.get != null))
+
+  /** @param isRunning whether the query that opens it is running
+    * @throws io.tailrace.common.TailraceAnalysisException if it has other windows, or another query that runs
+    */
+  def open(
+      path: Path,
+      settings: LandingSettings,
+      hadoopConf: Configuration,
+      isRunning: () => Boolean
+  ): LandingFolder = {
+    val lock = slot(path)
+    lock.synchronized {
+      if (lock.isBusy) throw WindowErrors.folder(path.toString, "a query that runs in this session writes it")
+      val folder = new LandingFolder(path, settings, hadoopConf, lock)
+      folder.open()
+      lock.take(folder, isRunning)
+      folder
+    }
+  }
 }

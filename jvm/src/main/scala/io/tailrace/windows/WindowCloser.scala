@@ -7,10 +7,12 @@ import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.tailrace._
 
 import io.tailrace.common.TailraceStateException
 import io.tailrace.driver.SparkWatermark
-import io.tailrace.watermark.{Reporter, SinkClient, SinkWord, SourceHosts, ToldWindow}
+import io.tailrace.watermark._
 
 /** Decides when windows close, and makes their reports.
   *
@@ -34,8 +36,8 @@ private[windows] final class WindowCloser(
 ) extends Logging {
   private val client = settings.server.map(s => new SinkClient(s.settings, reporter, settings.path))
   private var hasBegun = false
-  // The server compares it with what it knows of an earlier run: then a checkpoint that was restored from an
-  // older copy isn't told how far that run was. Looked up once, so that polls cost no listing.
+  // The server compares it with an earlier run: a checkpoint that was restored from an older copy doesn't
+  // receive the progress of that run. Looked up once, so that polls cost no listing.
   private var landed = Option.empty[Long]
   private var own = SparkWatermark.Never
   private var closing = SparkWatermark.Never
@@ -170,6 +172,45 @@ private[windows] final class WindowCloser(
   private def tellOf(reports: Seq[(WindowReport, Long)]): Unit = reports.foreach { case (r, late) =>
     val missing = r.missing.map(host => host.host -> host.progress)
     untold(r.start) = ToldWindow(r.start, r.end, r.expected, r.passed, missing, late)
+  }
+}
+
+/** The progress of a query after a batch has landed.
+  *
+  * @param low       all rows before this time have landed, except those of hosts that lag; in microseconds
+  * @param hasState  whether operators hold rows
+  * @param upstreams the operators whose rows the sink gets, by their names at a server
+  */
+private[windows] final case class QueryProgress(
+    low: Long,
+    hasState: Boolean,
+    sources: Seq[QuerySource],
+    upstreams: Seq[String]
+) {
+  def completeness: Completeness = sources.map(_.completeness).foldLeft(Completeness.Whole)(_ andThen _)
+
+  def hosts(source: String, through: Long): Option[SourceHosts] =
+    sources.find(_.name == source).map(_.hosts(through))
+}
+
+private[windows] object QueryProgress {
+
+  /** To be called in the query's thread. The sources then end the batch, and report it to a server.
+    *
+    * @param watermarkMs Spark's watermark of the batch
+    * @param server      that the sink reports to
+    */
+  def after(
+      session: SparkSession,
+      plan: SparkPlan,
+      watermarkMs: Long,
+      server: Option[ServerSettings]
+  ): QueryProgress = {
+    val nodes = StreamingPlan.watermarkNodes(plan)
+    val sources = QuerySource.of(session, nodes)
+    val low = OutputWatermark.afterBatch(plan, watermarkMs, QuerySource.low(_, sources), SparkWatermark.after)
+    val upstreams = server.toSeq.flatMap(QueryTopology.above(plan, _))
+    QueryProgress(low.getOrElse(SparkWatermark.Never), StreamingPlan.hasState(plan), sources, upstreams)
   }
 }
 

@@ -2,15 +2,17 @@ package io.tailrace.windows
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.execution.{QueryExecution, SparkPlan}
 import org.apache.spark.sql.sources.{DataSourceRegister, StreamSinkProvider}
 import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.sql.tailrace._
-import org.apache.spark.sql.{DataFrame, SQLContext}
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.{DataFrame, Row, SQLContext}
 
 import io.tailrace.common.LiteralPath
-import io.tailrace.driver.{ReportingSink, SparkWatermark}
+import io.tailrace.driver.ReportingSink
 import io.tailrace.plan.Columns
 import io.tailrace.watermark._
 
@@ -75,6 +77,43 @@ object WindowSink {
 
   private[windows] def usedByItself: Throwable =
     WindowOptions.arguments.invalid("format", Format, Alone)
+}
+
+/** The numbers of the last batch, for the query's progress. Times are microseconds.
+  *
+  * @param rows    the number of rows, with late rows and rows without an event time
+  * @param open    the number of open windows that have rows
+  * @param through all windows that end at this time or before are closed
+  * @param low     the low watermark that closes windows
+  */
+final case class LandingReport(
+    rows: Long = 0,
+    late: Long = 0,
+    untimed: Long = 0,
+    open: Long = 0,
+    through: Option[Long] = None,
+    low: Option[Long] = None
+) {
+  def row: Row = new GenericRowWithSchema(
+    Array(rows, late, untimed, open, timestamp(through), timestamp(low)),
+    LandingReport.Schema
+  )
+
+  private def timestamp(micros: Option[Long]) = micros.map(DateTimeUtils.toJavaTimestamp).orNull
+}
+
+object LandingReport {
+
+  /** The name in the query's progress. */
+  val Name = "tailrace.windows"
+
+  private[tailrace] val Schema = new StructType()
+    .add("rows", LongType)
+    .add("lateRows", LongType)
+    .add("untimedRows", LongType)
+    .add("openWindows", LongType)
+    .add("closedThrough", TimestampType)
+    .add("lowWatermark", TimestampType)
 }
 
 /** Lands the micro-batches of a query in a [[LandingFolder]].
@@ -174,45 +213,6 @@ private[windows] final class Landing(
     val windows = folder.state
     val open = windows.rows.size.toLong
     LandingReport(batch.rows, batch.lateRows, batch.untimed, open, windows.through, closer.closesAt)
-  }
-}
-
-/** The progress of a query after a batch has landed.
-  *
-  * @param low       all rows before this time have landed, except those of hosts that lag; in microseconds
-  * @param hasState  whether operators hold rows
-  * @param upstreams the operators whose rows the sink gets, by their names at a server
-  */
-private[windows] final case class QueryProgress(
-    low: Long,
-    hasState: Boolean,
-    sources: Seq[QuerySource],
-    upstreams: Seq[String]
-) {
-  def completeness: Completeness = sources.map(_.completeness).foldLeft(Completeness.Whole)(_ andThen _)
-
-  def hosts(source: String, through: Long): Option[SourceHosts] =
-    sources.find(_.name == source).map(_.hosts(through))
-}
-
-private[windows] object QueryProgress {
-
-  /** To be called in the query's thread. The sources then end the batch, and report it to a server.
-    *
-    * @param watermarkMs Spark's watermark of the batch
-    * @param server      that the sink reports to
-    */
-  def after(
-      session: SparkSession,
-      plan: SparkPlan,
-      watermarkMs: Long,
-      server: Option[ServerSettings]
-  ): QueryProgress = {
-    val nodes = StreamingPlan.watermarkNodes(plan)
-    val sources = QuerySource.of(session, nodes)
-    val low = OutputWatermark.afterBatch(plan, watermarkMs, QuerySource.low(_, sources), SparkWatermark.after)
-    val upstreams = server.toSeq.flatMap(QueryTopology.above(plan, _))
-    QueryProgress(low.getOrElse(SparkWatermark.Never), StreamingPlan.hasState(plan), sources, upstreams)
   }
 }
 

@@ -116,7 +116,7 @@ final case class OpenWindows(windows: Windows, through: Option[Long], rows: Tree
 
 object OpenWindows {
 
-  /** So many windows without rows close at a time: one wrong year must not make a million directories. */
+  /** The most windows without rows that close at a time: one wrong year must not make a million directories. */
   val MostEmpty = 1000
 
   def none(windows: Windows): OpenWindows = OpenWindows(windows, None, TreeMap.empty)

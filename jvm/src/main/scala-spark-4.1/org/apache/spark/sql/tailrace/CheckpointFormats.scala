@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing._
 import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryCheckpointMetadata
 import org.apache.spark.sql.execution.streaming.state._
 
-/** How Spark's own files in a checkpoint are read. Nothing is written, not even a directory. */
+/** Reads Spark's own files in a checkpoint. Writes nothing, not even a directory. */
 private[tailrace] object CheckpointFormats {
 
   /** Spark itself reads only commits of the version that the session is set to. */

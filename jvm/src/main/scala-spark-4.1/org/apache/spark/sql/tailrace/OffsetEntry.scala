@@ -2,7 +2,7 @@ package org.apache.spark.sql.tailrace
 
 import org.apache.spark.sql.execution.streaming.checkpointing.{OffsetSeq, OffsetSeqMetadata}
 
-/** What a batch's entry in Spark's offset log has beside the offsets. */
+/** The fields of a batch's entry in Spark's offset log besides the offsets. */
 private[tailrace] object OffsetEntry {
 
   def metadata(entry: OffsetSeq): Option[OffsetSeqMetadata] = entry.metadata

@@ -2,8 +2,8 @@ package org.apache.spark.sql.tailrace
 
 import org.apache.spark.sql.execution.streaming.state.StateStoreProvider
 
-/** What a provider does in the background. Minor versions of Spark call it by other names, and do nothing for a
-  * provider that has another version's name only.
+/** A provider's background maintenance. Minor versions of Spark use different names for it, and do nothing for a
+  * provider that has only another version's name.
   */
 private[tailrace] trait StateUpkeep extends StateStoreProvider {
 

@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.streaming.state.{
   StateStoreMetadata
 }
 
-/** How Spark's own files in a checkpoint are read. Nothing is written, not even a directory. */
+/** Reads Spark's own files in a checkpoint. Writes nothing, not even a directory. */
 private[tailrace] object CheckpointFormats {
 
   def commit(in: InputStream): CommitMetadataBase = CommitLog.readCommitMetadata(in)

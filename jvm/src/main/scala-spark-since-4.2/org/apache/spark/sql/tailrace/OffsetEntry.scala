@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{
   OffsetSeqMetadataV2
 }
 
-/** What a batch's entry in Spark's offset log has beside the offsets. */
+/** The fields of a batch's entry in Spark's offset log besides the offsets. */
 private[tailrace] object OffsetEntry {
 
   def metadata(entry: OffsetSeqBase): Option[OffsetSeqMetadataBase] = entry.metadataOpt

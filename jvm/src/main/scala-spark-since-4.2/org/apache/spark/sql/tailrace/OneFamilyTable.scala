@@ -6,7 +6,7 @@ import org.apache.spark.sql.execution.streaming.state.{KeyStateEncoderSpec, Stat
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** Spark's table of a store that has one family of columns, in so many partitions.
+/** Spark's table of a store that has one column family, in a given number of partitions.
   */
 private[tailrace] abstract class OneFamilyTable(
     session: SparkSession,

@@ -19,7 +19,7 @@ object SourceNames {
         .collect { case source: HasStreamingSourceIdentifyingName => source.sourceIdentifyingName }
         .flatMap(_.nameOpt)
 
-  /** @param name of letters, digits, ., _ and -; it is a directory of the checkpoint, and stands in the offset log */
+  /** @param name of letters, digits, ., _ and -; it is a directory of the checkpoint, and is in the offset log */
   private[tailrace] def named(relation: StreamingRelationV2, name: String): StreamingRelationV2 =
     if (areGiven) relation.copy(sourceIdentifyingName = UserProvided(name))
     else relation

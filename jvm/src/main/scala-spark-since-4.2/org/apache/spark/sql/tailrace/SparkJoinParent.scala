@@ -39,7 +39,7 @@ abstract class SparkJoinParent(
   protected def ownCopyArgs: Seq[AnyRef]
   override protected def otherCopyArgs: Seq[AnyRef] = ownCopyArgs
 
-  /** What the rules of Spark that call `copy` get. */
+  /** The result for Spark's rules that call `copy`. */
   protected def made(
       leftKeys: Seq[Expression],
       rightKeys: Seq[Expression],

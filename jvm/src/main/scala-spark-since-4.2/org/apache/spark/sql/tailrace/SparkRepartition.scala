@@ -11,9 +11,10 @@ import org.apache.spark.sql.execution.streaming.utils.StreamingUtils
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.internal.SQLConf
 
-/** Spark's own repartition of the state of its operators. `OfflineStateRepartitionRunner` begins a batch and commits
-  * it, and takes all operators of a checkpoint. So its pieces are used: the reader of a store, which refuses what Spark
-  * can't repartition, and the rewriter, which takes the operators that it finds in the checkpoint that it writes.
+/** Spark's own repartition of the state of its operators. `OfflineStateRepartitionRunner` begins and commits a
+  * batch, and repartitions all operators of a checkpoint. So only its parts are used: the reader of a store, which
+  * refuses state that Spark can't repartition, and the rewriter, which repartitions the operators that it finds in the
+  * checkpoint that it writes.
   *
   * @param batch   that has made the state
   * @param withIds whether the checkpoint is of format 2
@@ -39,7 +40,7 @@ final class SparkRepartition(session: SparkSession, checkpoint: Path, batch: Lon
     }.headOption
   }
 
-  /** What Spark says of an operator; other errors are of a checkpoint that can't be read. */
+  /** Spark's error for an operator; other errors mean that the checkpoint can't be read. */
   private def obstacleIn(error: Throwable): Option[String] =
     Iterator.iterate(error)(_.getCause).takeWhile(_ != null).collectFirst {
       case e: SparkThrowable if e.getCondition != null && e.getCondition.startsWith(Obstacle) =>

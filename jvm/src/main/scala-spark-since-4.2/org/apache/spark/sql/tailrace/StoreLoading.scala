@@ -2,7 +2,7 @@ package org.apache.spark.sql.tailrace
 
 import org.apache.spark.sql.execution.streaming.state.{StateStore, StateStoreProvider}
 
-/** How a provider is asked for a version to make the next one of. */
+/** Loads a version of a provider's state, from which the next version is made. */
 private[tailrace] trait StoreLoading[S <: StateStore] extends StateStoreProvider {
 
   /** @param empty whether to begin at `version` without rows, whatever the checkpoint has */

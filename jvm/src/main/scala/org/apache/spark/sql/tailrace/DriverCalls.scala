@@ -25,12 +25,12 @@ trait DriverAnswers {
 final class DriverCall private[tailrace] (@transient val answers: DriverAnswers, id: String)
     extends Serializable {
 
-  /** In a task. Throws what the driver's side has thrown, and when it can't be reached. */
+  /** Called in a task. Throws the driver's error, or one if the driver can't be reached. */
   def apply(question: Array[Byte]): Array[Byte] = DriverCalls.ask(id, question)
 }
 
-/** Calls from tasks to the driver by Spark's RPC, as its state stores make them. Accumulators come too late
-  * for what must be known before a task ends.
+/** Calls from tasks to the driver by Spark's RPC, as its state stores make them. Accumulators arrive too late
+  * for facts that must be known before a task ends.
   */
 object DriverCalls {
   private val Name = "TailraceDriverCalls"

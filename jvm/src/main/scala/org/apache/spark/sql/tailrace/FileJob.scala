@@ -2,6 +2,8 @@ package org.apache.spark.sql.tailrace
 
 import java.util.{Date, UUID}
 
+import scala.collection.mutable
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.hadoop.mapreduce.Job
@@ -11,11 +13,14 @@ import org.apache.spark.internal.io.{FileCommitProtocol, SparkHadoopWriterUtils}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.BindReferences.bindReferences
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.RebalancePartitions
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.fromAttributes
 import org.apache.spark.sql.catalyst.util.{CaseInsensitiveMap, DateTimeUtils}
+import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, ShuffleQueryStageExec}
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
-import org.apache.spark.sql.execution.{ProjectExec, SortExec, SparkPlan}
+import org.apache.spark.sql.execution.{LogicalRDD, ProjectExec, SortExec, SparkPlan}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.util.SerializableConfiguration
 
 /** A job that writes the rows of a plan into files, a directory for each value of some columns. Its tasks are
@@ -34,7 +39,7 @@ final class FileJob(
     hadoopConf: Configuration
 ) {
 
-  /** @param partitionBy columns that make directories below `directory`, and stand in no file */
+  /** @param partitionBy columns that make directories below `directory`, and aren't in the files */
   def write(
       directory: Path,
       partitionBy: Seq[Attribute],
@@ -144,4 +149,96 @@ object FileJob {
         iterator,
         None
       )
+}
+
+/** Counts the rows of each file that a job writes. */
+final class RowsPerFile extends WriteJobStatsTracker {
+  @transient private var counts = Map.empty[String, Long]
+
+  /** The numbers of rows by the path of the file, when the job has ended. */
+  def rows: Map[String, Long] = counts
+
+  override def newTaskInstance(): WriteTaskStatsTracker = new RowsPerFile.OfTask
+
+  override def processStats(stats: Seq[WriteTaskStats], jobCommitTime: Long): Unit =
+    counts = stats.collect { case RowsPerFile.Counted(rows) => rows }.flatten.toMap
+}
+
+object RowsPerFile {
+  final case class Counted(rows: Seq[(String, Long)]) extends WriteTaskStats
+
+  final class OfTask extends WriteTaskStatsTracker {
+    private val counts = mutable.HashMap.empty[String, Long]
+
+    // Rows of one file follow each other, unless a setting makes Spark write several files at once.
+    private var file = ""
+    private var rows = 0L
+
+    override def newPartition(partitionValues: InternalRow): Unit = ()
+    override def newFile(filePath: String): Unit = counts(filePath) = 0
+
+    override def newRow(filePath: String, row: InternalRow): Unit = {
+      if (filePath != file) turnTo(filePath)
+      rows += 1
+    }
+
+    private def turnTo(next: String): Unit = {
+      if (file.nonEmpty) counts(file) += rows
+      file = next
+      rows = 0
+    }
+
+    override def closeFile(filePath: String): Unit = ()
+
+    override def getFinalStats(taskCommitTime: Long): WriteTaskStats = {
+      turnTo("")
+      Counted(counts.toSeq)
+    }
+  }
+}
+
+/** Gathers the rows of a micro-batch by some columns, into tasks of about one size.
+  *
+  * {{{
+  *   the plan's tasks ──> shuffle ──> how many bytes of each value? ──> merged tasks, and parts of large ones
+  * }}}
+  *
+  * Spark's adaptive execution does it. A streaming query has none, so the micro-batch's own plan runs as the
+  * rows of another one.
+  */
+final class GatheredRows(session: SparkSession) {
+  private val adaptive = {
+    val copy = session.cloneSession()
+    val on = Seq(
+      SQLConf.ADAPTIVE_EXECUTION_ENABLED,
+      SQLConf.COALESCE_PARTITIONS_ENABLED,
+      SQLConf.ADAPTIVE_OPTIMIZE_SKEWS_IN_REBALANCE_PARTITIONS_ENABLED
+    )
+    on.foreach(entry => copy.conf.set(entry.key, "true"))
+    // Otherwise it makes as many tasks as there are cores, however small they are.
+    copy.conf.set(SQLConf.COALESCE_PARTITIONS_PARALLELISM_FIRST.key, "false")
+    copy
+  }
+
+  /** Runs a job on the gathered rows.
+    *
+    * @param output the plan's columns as the query names them
+    * @param bytes  of the shuffle in a task, about
+    * @return what the job gives, and the bytes of the whole shuffle
+    */
+  def run[T](plan: SparkPlan, output: Seq[Attribute], by: Seq[Attribute], bytes: Long)(
+      job: SparkPlan => T
+  ): (T, Long) = adaptive.withActive {
+    val rows = LogicalRDD(output, plan.execute())(adaptive)
+    val rebalanced = RebalancePartitions(by, rows, optAdvisoryPartitionSize = Some(bytes))
+    adaptive.sessionState.executePlan(rebalanced).executedPlan match {
+      case gathered: AdaptiveSparkPlanExec =>
+        // As a part of the query's execution: on its own, it would replace that one's plan in Spark's UI.
+        val part = gathered.copy(isSubquery = true)
+        val done = job(part)
+        val shuffles = part.executedPlan.collect { case stage: ShuffleQueryStageExec => stage.mapStats }
+        (done, shuffles.flatten.map(_.bytesByPartitionId.sum).sum)
+      case other => throw new IllegalStateException(s"Spark doesn't adapt ${other.nodeName}")
+    }
+  }
 }

@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.streaming.operators.stateful._
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinExec
 
-/** What operators do, in words for people, out of their plan:
+/** Describes operators for people, from their plan:
   *
   * {{{
   *   logs.groupBy(window(...), col("user")).agg(count("*"), sum("price"))   count, sum(price) by window, user
@@ -28,7 +28,7 @@ object OperatorWords {
   /** The most code points of the words of an operator. */
   val Longest = 100
 
-  // No more of them are to be seen, and each is looked for in the whole plan.
+  // Further ones wouldn't be visible, and each is looked up in the whole plan.
   private val MostColumns = 30
 
   /** Words that aren't longer than that. */

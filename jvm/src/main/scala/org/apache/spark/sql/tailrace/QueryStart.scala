@@ -48,7 +48,7 @@ final class QueryStart private (statement: WriteToStreamStatement) {
     path.map(p => p.getFileSystem(hadoopConf).makeQualified(p))
   }
 
-  /** Whether `spark.sql.streaming.multipleWatermarkPolicy` makes the query follow the latest watermark. */
+  /** True if `spark.sql.streaming.multipleWatermarkPolicy` makes the query follow the latest watermark. */
   def followsLatestWatermark: Boolean =
     SQLConf.get.getConf(SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY).equalsIgnoreCase("max")
 }

@@ -48,7 +48,7 @@ object SharedExchanges extends ColumnarRule {
   *
   * Spark computes the watermarks of a batch over the plan of the batch before, and a reused exchange is a
   * leaf of that plan. Without this node, operators above it have no watermark from the second batch on, and
-  * keep their rows for good.
+  * never evict their rows.
   *
   * @param watermark a watermark node below the exchange
   */

@@ -41,7 +41,7 @@ object SparkCheckpoints {
   /** The setting that names the file manager of all checkpoints. */
   val FileManagerKey: String = SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key
 
-  /** The manager that the settings say, or that Spark takes for the file system. */
+  /** The manager that the settings name, or Spark's choice for the file system. */
   def files(root: Path, conf: Configuration): CheckpointFileManager = CheckpointFileManager.create(root, conf)
 
   def readCommit(in: InputStream): CheckpointCommit = {
@@ -147,8 +147,8 @@ object SparkStateReader {
   private trait Own
 }
 
-/** Spark's scan reads each directory with a number for a name. Those of a partition that isn't one any more,
-  * or isn't one yet, would have no state.
+/** Spark's scan reads each directory with a number for a name. Directories of a partition that no longer
+  * exists, or doesn't exist yet, would have no state.
   */
 private[tailrace] final class ScanOfPartitions(all: ScanBuilder, partitions: Int) extends ScanBuilder {
   override def build(): Scan = {

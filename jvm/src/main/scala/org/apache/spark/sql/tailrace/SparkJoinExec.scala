@@ -65,10 +65,10 @@ abstract class SparkJoinExec(
   /** The places of the keys in the order that rows are spread by. */
   protected def keyOrder: Seq[Int]
 
-  /** One more expression that both sides are spread by, which the right side has no value of; mostly none. */
+  /** An additional expression that both sides are spread by, for which the right side has no value; mostly none. */
   protected def leftSpread: Option[Expression]
 
-  /** Checks what is in the checkpoint, when the first batch of a run is planned, before anything else is asked for. */
+  /** Checks the checkpoint when the first batch of a run is planned, before any other method is called. */
   protected def bindCheckpoint(hadoopConf: Configuration, batchId: Long): StateSchemaValidationResult
 
   protected def operatorId: Long = parent.stateInfo.fold(0L)(_.operatorId)
@@ -118,14 +118,14 @@ object SparkJoinExec {
   /** The context for the parent's constructor. */
   def forParent: Option[SparkContext] = Some(UnstartedContext.get)
 
-  // What joins of ours don't use of Spark's.
+  // The parts of Spark's join that Tailrace's joins don't use.
   val NoCondition: JoinConditionSplitPredicates = JoinConditionSplitPredicates(None, None, None, None)
   val NoPredicates: JoinStateWatermarkPredicates = JoinStateWatermarkPredicates()
 }
 
 /** A SparkContext that was never started, for the constructor of Spark's stream-stream join operator only.
   * That constructor broadcasts the Hadoop configuration for each of the nine or ten copies of the operator
-  * that planning makes in each batch. Nobody reads these broadcasts, and they took a third of a batch's
+  * that planning makes in each batch. Nothing reads these broadcasts, and they took a third of a batch's
   * planning (`adr/002`).
   */
 private final class UnstartedContext extends SparkContext(new SparkConf) {

@@ -58,8 +58,8 @@ object SparkPlans {
   /** True if Parquet files have columns of a type. */
   def isOfParquet(dataType: DataType): Boolean = new ParquetFileFormat().supportDataType(dataType)
 
-  /** Columns without what doesn't change the bytes of a row: which may be null, their metadata, and user-defined
-    * types, which are rows of other types.
+  /** Columns without the properties that don't change the bytes of a row: nullability, metadata, and user-defined
+    * types, which are stored as rows of other types.
     */
   def asStored(columns: StructType): StructType =
     StructType(columns.map(column => StructField(column.name, stored(column.dataType))))
@@ -112,7 +112,7 @@ object SparkPlans {
 
   /** A copy of a session without adaptive execution: it plans all of a query at once.
     *
-    * @param broadcastBytes the least limit for tables that are broadcast in a join, unless the session
+    * @param broadcastBytes the minimum limit for tables that are broadcast in a join, unless the session
     *                       forbids it
     */
   def planningSession(session: SparkSession, broadcastBytes: Long): SparkSession = {

@@ -1,12 +1,15 @@
 package org.apache.spark.sql.tailrace
 
 import java.io.File
+import java.util.UUID
 import java.util.concurrent.atomic.AtomicReference
 import java.util.concurrent.{Executor, ExecutorService, PriorityBlockingQueue, ThreadPoolExecutor, TimeUnit}
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.spark.memory.TaskMemoryManager
+import org.apache.spark.internal.config.MEMORY_STORAGE_FRACTION
+import org.apache.spark.memory.{MemoryManager, MemoryMode, TaskMemoryManager, UnifiedMemoryManager}
 import org.apache.spark.sql.execution.streaming.state.StateStore
+import org.apache.spark.storage.TempLocalBlockId
 import org.apache.spark.util.{ThreadUtils, Utils}
 import org.apache.spark.{SparkEnv, TaskContext}
 
@@ -23,15 +26,15 @@ object SparkState {
   def reportCommit(version: Long, id: StateStoreId, hadoopConf: Configuration): Unit =
     StateStore.reportCommitToCoordinator(version, id, hadoopConf)
 
-  /** As many daemon threads as there is work, which end when there is none. */
+  /** A cached pool of daemon threads: one for each piece of work, and they end when there is none. */
   def threads(name: String): ExecutorService = ThreadUtils.newDaemonCachedThreadPool(name)
 
-  /** So many daemon threads. */
+  /** A fixed number of daemon threads. */
   def threads(name: String, number: Int): ExecutorService =
     ThreadUtils.newDaemonFixedThreadPool(number, name)
 
-  /** Daemon threads, at most so many. They take the least of the waiting pieces of work first, which must be
-    * comparable.
+  /** At most this number of daemon threads. They take the smallest of the waiting pieces of work first, which must
+    * be comparable.
     */
   def inOrder(name: String, most: Int): Executor = {
     val factory = ThreadUtils.namedThreadFactory(name)
@@ -82,4 +85,29 @@ object SparkState {
   def endIfCancelled(context: TaskContext): Unit = context.killTaskIfInterrupted()
 
   def taskMemoryManager(context: TaskContext): TaskMemoryManager = context.taskMemoryManager()
+}
+
+/** Heap of a process that Spark counts as it counts cached data: it outlives a task. */
+final class SparkMemory private (val manager: MemoryManager) {
+
+  /** The bytes of it that tasks never take from cached data. */
+  def most: Long = {
+    val heap = manager match {
+      case unified: UnifiedMemoryManager => unified.maxHeapMemory
+      case other => other.maxOnHeapStorageMemory
+    }
+    (heap * SparkEnv.get.conf.get(MEMORY_STORAGE_FRACTION)).toLong
+  }
+
+  /** Takes all of the bytes, or none. Cached data may be dropped for them. */
+  def take(bytes: Long): Boolean =
+    manager.acquireStorageMemory(TempLocalBlockId(UUID.randomUUID), bytes, MemoryMode.ON_HEAP)
+
+  def giveBack(bytes: Long): Unit = manager.releaseStorageMemory(bytes, MemoryMode.ON_HEAP)
+}
+
+object SparkMemory {
+
+  /** That of this process; none where no Spark runs. */
+  def here: Option[SparkMemory] = Option(SparkEnv.get).map(env => new SparkMemory(env.memoryManager))
 }

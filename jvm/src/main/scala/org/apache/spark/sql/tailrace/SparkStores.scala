@@ -77,7 +77,7 @@ object SparkStores {
     StateSchemaCompatibilityChecker.schemaFile(store.storeCheckpointLocation())
   }
 
-  /** What Spark writes about an operator with one store when its first batch begins. */
+  /** The metadata that Spark writes for an operator with one store when its first batch begins. */
   def metadata(info: StatefulOperatorStateInfo, name: String): OperatorStateMetadata = {
     val store = StateStoreMetadataV1(StateStoreId.DEFAULT_STORE_NAME, 0, info.numPartitions)
     OperatorStateMetadataV1(OperatorInfoV1(info.operatorId, name), Array(store))

@@ -37,7 +37,7 @@ final class StreamInputs private (execution: StreamExecution, relations: Seq[Log
     case _ => Nil // a table that is read anew with each batch
   }.distinct
 
-  /** What is read, for people: kinds of sources, and topics. No paths and no options, which may be secret. */
+  /** The inputs, for people: kinds of sources, and topics. No paths and no options, which may be secret. */
   def words: Seq[String] = relations.flatMap {
     case v1: StreamingExecutionRelation => Seq(StreamInputs.kind(v1.source))
     case v2: StreamingDataSourceV2ScanRelation => Seq(kafka(v2).getOrElse(StreamInputs.kind(v2.stream)))
@@ -71,7 +71,7 @@ final class StreamInputs private (execution: StreamExecution, relations: Seq[Log
     }
   }
 
-  /** True if the batch that Spark is making has new rows, or a source says that it has more. */
+  /** True if the batch that Spark is making has new rows, or a source reports that it has more. */
   def hasMore: Boolean = hasNew || {
     val context = execution.getLatestExecutionContext()
     streams.exists { stream =>
@@ -81,7 +81,7 @@ final class StreamInputs private (execution: StreamExecution, relations: Seq[Log
   }
 
   /** True if the batch leaves rows for later ones that were there when it was made. True, too, if the source
-    * reads a part of what there is and doesn't say what is left.
+    * reads only a part of the available rows and doesn't report the rest.
     */
   def hasUnread: Boolean = streams.exists(isUnread)
 
@@ -112,9 +112,9 @@ object StreamInputs {
     new StreamInputs(execution, nodes.flatMap(_.collectLeaves()))
   }
 
-  /** How far a stream could have been read when the batch of this thread was made. None if the source doesn't
-    * say, or Spark hasn't asked it: a batch that runs again was made by an earlier start. Kafka's source
-    * fails if it is asked before Spark has asked it.
+  /** The offset up to which a stream could have been read when the batch of this thread was made. None if the
+    * source doesn't report it, or Spark hasn't requested it: a batch that runs again was made by an earlier start.
+    * Kafka's source fails if the request comes before Spark's own.
     */
   def latest(session: SparkSession, stream: SparkDataStream): Option[Offset] =
     latest(StreamingRun.execution(session), stream)
@@ -182,7 +182,7 @@ object StreamInputs {
   */
 object KafkaJson {
 
-  /** @return what is said of each topic; none if it is something else */
+  /** @return the value of each topic; none if the text has another form */
   def topics(json: String): Option[List[JField]] =
     try Some(JsonMethods.parse(json)).collect { case JObject(fields) => fields }
     catch { case NonFatal(_) => None }

@@ -29,9 +29,9 @@ object StreamingPlan {
   def hasState(plan: SparkPlan): Boolean = nodes(plan).exists(_.isInstanceOf[StateStoreWriter])
 }
 
-/** The watermark of the rows that come out of a plan, by the rules of Spark's propagation: a watermark node
-  * gives the query's watermark, an operator with state computes its own from its input's, any other node
-  * gives the least of its inputs'.
+/** The watermark of the rows that a plan emits, by the rules of Spark's propagation: a watermark node gives the
+  * query's watermark, an operator with state computes its own from its input's, any other node gives the minimum
+  * of its inputs'.
   */
 object OutputWatermark {
 
@@ -45,7 +45,7 @@ object OutputWatermark {
     case other => least(other)(of(_, origin))
   }
 
-  /** The watermark of the rows that come out of a micro-batch.
+  /** The watermark of the rows that a micro-batch emits.
     *
     * @param current  the query's watermark in the batch, in milliseconds
     * @param previous the query's watermark in the batch before: operators with state have closed up to it
@@ -56,8 +56,8 @@ object OutputWatermark {
   /** The watermark after a batch: no row of a later batch is before it.
     *
     * @param currentMs Spark's watermark in the batch, in milliseconds
-    * @param sourceLow a source's watermark after the batch, in microseconds; the least long: none
-    * @param after     the first microsecond behind a watermark of Spark's
+    * @param sourceLow a source's watermark after the batch, in microseconds; Long.MinValue: none
+    * @param after     the first microsecond after a watermark of Spark
     * @return microseconds; none if there is no watermark below
     */
   def afterBatch(
@@ -68,13 +68,13 @@ object OutputWatermark {
   ): Option[Long] = plan match {
     case reused: ReusedWatermarkExec => afterBatch(reused.child, currentMs, sourceLow, after)
     case watermark: EventTimeWatermarkExec => Some(sourceLow(watermark))
-    // Its later rows are behind the times that it has closed in the batch.
+    // Its later rows have times after those that it has closed in the batch.
     case operator: StateStoreWriter => of(operator, currentMs).map(after)
     case other => least(other)(afterBatch(_, currentMs, sourceLow, after))
   }
 
-  /** The watermark up to which an operator of Spark's has closed its state when a batch has ended, in milliseconds; none
-    * if it has no state, or closes none.
+  /** The watermark up to which a Spark operator has closed its state when a batch has ended, in milliseconds; none if
+    * it has no state, or closes none.
     */
   def closed(operator: SparkPlan): Option[Long] = operator match {
     case join: StreamingSymmetricHashJoinExec => join.eventTimeWatermarkForEviction

@@ -13,7 +13,7 @@ import org.apache.spark.sql.execution.streaming.{AvailableNowTrigger, OneTimeTri
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.util.Clock
 
-/** A streaming query that runs, from its start on: before its first micro-batch, too. */
+/** A running streaming query, from its start on: before its first micro-batch, too. */
 final class StreamingRun private (execution: StreamExecution) {
   def queryId: String = execution.id.toString
 
@@ -35,7 +35,7 @@ final class StreamingRun private (execution: StreamExecution) {
   /** The query's plan, with its sources. */
   def logicalPlan: LogicalPlan = execution.logicalPlan
 
-  /** True if the run ends when what is there has been read. */
+  /** True if the run ends when all available rows have been read. */
   def endsByItself: Boolean = execution.trigger match {
     case AvailableNowTrigger | OneTimeTrigger => true
     case _ => false
@@ -84,7 +84,7 @@ object StreamingRun {
   /** The ids of all runs of the session. */
   def activeIds(session: SparkSession): Set[String] = active(session).map(_.runId.toString).toSet
 
-  /** What its user calls the query of a run, if anything. */
+  /** The name of a run's query, if its user has named it. */
   def name(session: SparkSession, runId: String): Option[String] =
     active(session).find(_.runId.toString == runId).flatMap(run => Option(run.name))
 

@@ -6,7 +6,7 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.types.StructType
 
 /** A version of a state that its operator reads and writes by whole runs of rows. Spark's operations on single rows
-  * are refused by name: they would work a row at a time.
+  * are refused by name: they would work row by row.
   */
 abstract class WholeStateStore extends StateStore with RowOperations {
 
@@ -46,7 +46,7 @@ abstract class WholeStateProvider[S <: WholeStateStore]
 
   /** Called once, before anything else.
     *
-    * @param keys the schema of the keys that whoever opens it expects
+    * @param keys the schema of the keys that the caller expects
     */
   protected def open(
       id: StateStoreId,

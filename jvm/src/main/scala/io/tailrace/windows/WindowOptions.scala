@@ -1,0 +1,111 @@
+package io.tailrace.windows
+
+import io.tailrace.common.Arguments
+import io.tailrace.watermark.{Completeness, ProgressSettings, ServerOptions, ServerSettings}
+
+/** The arguments of [[io.tailrace.api.Tailrace.writeWindows]] besides the folder and the time. Names and
+  * defaults are those of Python.
+  *
+  * @param window    how long a window is; a duration
+  * @param offset    how far after 1970-01-01 UTC a window starts; a duration shorter than a window
+  * @param into      the column that directories of windows are named after
+  * @param missing   the most hosts that a report names
+  * @param targetFileSize the size of files to gather rows for, such as 128 MB; none: each task writes its own
+  * @param server    a watermark server, or several of one store with commas between them, whose global low
+  *                  watermark closes windows; none: the query's own
+  * @param app       the application at the server
+  * @param operator  the sink's name in it
+  * @param token     the server's bearer token
+  * @param upstreams the operators at the server whose rows are written; none: the query's sources
+  */
+final case class WindowOptions(
+    window: String = "1 hour",
+    offset: String = "0 seconds",
+    into: String = "window_start",
+    missing: Int = 10,
+    targetFileSize: Option[String] = None,
+    server: Option[String] = None,
+    app: Option[String] = None,
+    operator: String = "sink",
+    token: Option[String] = None,
+    upstreams: Option[Seq[String]] = None
+) {
+  import WindowOptions._
+
+  /** @param path    the qualified path of the folder
+    * @param sources the accurate watermarks of the DataFrame
+    * @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed
+    */
+  private[tailrace] def settings(path: String, sources: Seq[ProgressSettings]): LandingSettings = {
+    val width = arguments.duration("window", window, least = 1)
+    val from = arguments.duration("offset", offset)
+    if (from >= width) throw arguments.invalid("offset", offset, "a duration that is shorter than a window")
+    val letters = "a letter, then up to 99 letters, digits and _"
+    arguments.matching("into", into, "[A-Za-z][A-Za-z0-9_]{0,99}", letters)
+    arguments.number("missing", missing.toLong, least = 0, MostMissing)
+    val fileBytes = targetFileSize.map(arguments.bytes("target_file_size", _, LeastFile, MostFile))
+    if (server.isEmpty && upstreams.isDefined) throw arguments.needs("upstreams", "set", ServerOptions.Needed)
+    val sink = ServerOptions(arguments, server, app, operator, token).settings.map(sinkServer(_, sources))
+    LandingSettings(path, Windows(width, from), into, missing, fileBytes, sources, sink)
+  }
+
+  private def sinkServer(settings: ServerSettings, sources: Seq[ProgressSettings]): SinkServer = {
+    val own = sources.flatMap(_.server.filter(settings.isBeside)).map(_.operator).distinct
+    val named = upstreams.getOrElse(own)
+    named.foreach(ServerOptions.checkName(arguments, "upstreams", _))
+    if (upstreams.exists(_.isEmpty))
+      throw arguments.invalid("upstreams", "", "one operator at the server or more")
+    val others = sources.filterNot(_.server.exists(settings.isBeside))
+    if (upstreams.isEmpty && others.nonEmpty)
+      throw WindowErrors.server(settings.named, settings.app, others.map(_.name))
+    if (named.contains(operator))
+      throw arguments.invalid("operator", operator, "a name that no operator upstream has")
+    val ofSources = others.isEmpty && named.toSet == own.toSet
+    SinkServer(settings, named, ofSources, isGiven = upstreams.isDefined)
+  }
+}
+
+object WindowOptions {
+  private[tailrace] val arguments = new Arguments("tailrace.write_windows")
+
+  private val MostMissing = 1000L
+  private val LeastFile = 1L << 20
+  private val MostFile = 1L << 34
+}
+
+/** The settings of a sink of windows. See [[WindowOptions]] for `into` and `missing`.
+  *
+  * @param fileBytes the size of files to gather rows for; none: each task writes its own
+  * @param sources the accurate watermarks below
+  * @param server  the server whose global low watermark closes windows; none: the query's own closes them
+  */
+final case class LandingSettings(
+    path: String,
+    windows: Windows,
+    into: String,
+    missing: Int,
+    fileBytes: Option[Long],
+    sources: Seq[ProgressSettings],
+    server: Option[SinkServer]
+) {
+
+  /** The share of hosts that all sources together wait for. */
+  def completeness: Completeness = sources.map(_.completeness).foldLeft(Completeness.Whole)(_ andThen _)
+
+  /** The greatest delay of a source, in microseconds. */
+  def delay: Long = sources.map(_.delayMs).max * 1000
+}
+
+/** The watermark server of a sink.
+  *
+  * @param settings  the operator is the sink's name
+  * @param upstreams the operators whose rows the sink writes, until a batch shows them
+  * @param ofSources whether these are exactly the query's sources
+  * @param isGiven   whether the user has named them. Then they stay
+  */
+final case class SinkServer(
+    settings: ServerSettings,
+    upstreams: Seq[String],
+    ofSources: Boolean,
+    isGiven: Boolean
+)

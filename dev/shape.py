@@ -228,10 +228,9 @@ def components(nodes: Iterable[str], to: Mapping[str, set[str]]) -> list[frozens
 
 
 def walks(page: str) -> dict[str, int]:
-    """The number of Scala files that each section of the architecture page leads through."""
-    sections = re.split(r"^## ", page, flags=re.MULTILINE)[1:]
-    counts = {text.splitlines()[0]: len(set(re.findall(r"`([a-z]+/\w+\.scala)`", text))) for text in sections}
-    return {title: count for title, count in counts.items() if count > 1}
+    """The number of Scala files that each section of the architecture page names."""
+    sections = re.split(r"^#{2,3} ", page, flags=re.MULTILINE)[1:]
+    return {text.splitlines()[0]: len(set(re.findall(r"`([a-z]+/\w+\.scala)`", text))) for text in sections}
 
 
 def measure(repository: Path) -> Shape:
@@ -261,9 +260,9 @@ def faults(shape: Shape, most: Limits) -> list[str]:
         users = "; ".join(f"{name} <- {user}" for name, user in shape.one_user)
         found.append(f"{len(shape.one_user)} files have exactly one user, at most {most.one_user}: {users}")
     found += [
-        f"the section '{title}' of {PAGE} leads through {count} files, at most {most.walks.get(title, 0)}"
-        for title, count in shape.walks.items()
-        if count > most.walks.get(title, 0)
+        f"the walk '{title}' of {PAGE} leads through {shape.walks.get(title, 0)} files, at most {count}"
+        for title, count in most.walks.items()
+        if not 0 < shape.walks.get(title, 0) <= count
     ]
     now = shape.cycles
     found += [
@@ -279,7 +278,7 @@ def faults(shape: Shape, most: Limits) -> list[str]:
 
 def lowered(shape: Shape, most: Limits) -> str:
     """The text of the limits, each as low as the sources allow. None rises."""
-    by_section = {title: min(count, most.walks.get(title, count)) for title, count in shape.walks.items()}
+    by_walk = {title: min(count, shape.walks.get(title, count)) for title, count in most.walks.items()}
     known = [cycle for cycle in shape.cycles if any(cycle <= one for one in most.cycles)]
     lines = [
         "# The limits of dev/shape.py. `dev/shape.py --lower` lowers those that are met with room to spare.",
@@ -289,16 +288,16 @@ def lowered(shape: Shape, most: Limits) -> str:
         "# Files that exactly one other file uses.",
         f"one_user = {min(len(shape.one_user), most.one_user)}",
         "",
-        "# Scala files that a section of jvm/docs/architecture.md leads through.",
+        "# Scala files on the way of a row, by the section of jvm/docs/architecture.md that follows it.",
         "[walks]",
-        *(f'"{title}" = {count}' for title, count in by_section.items()),
+        *(f'"{title}" = {count}' for title, count in by_walk.items()),
     ]
     for cycle in known:
         lines += ["", "[[cycle]]", "files = [", *(f'    "{name}",' for name in sorted(cycle)), "]"]
     return "\n".join(lines) + "\n"
 
 
-def figures(shape: Shape) -> str:
+def figures(shape: Shape, most: Limits) -> str:
     """A line of totals, then a line for each package."""
     sources = shape.sources.values()
     one_user = Counter(shape.sources[name].package for name, _ in shape.one_user)
@@ -327,7 +326,7 @@ def figures(shape: Shape) -> str:
             *rows,
             *(f"cycle of {len(cycle)}: {' '.join(sorted(cycle))}" for cycle in cycles),
             *(f"one user: {name} <- {user}" for name, user in shape.one_user),
-            *(f"walk: {title}: {count} files" for title, count in shape.walks.items()),
+            *(f"walk: {title}: {count} files" for title, count in shape.walks.items() if title in most.walks),
         ]
     )
 
@@ -355,7 +354,7 @@ def main(arguments: Sequence[str], repository: Path = REPOSITORY) -> int:
             print(*inside(shape, folder), sep="\n")
         return 0
     else:
-        print(figures(shape))
+        print(figures(shape, most))
     found = faults(shape, most)
     for fault in found:
         print(f"FAILED {fault}", file=sys.stderr)

@@ -65,7 +65,7 @@ class JarBuildHook(BuildHookInterface[Any]):
         """
         sbt, sparks, built = _script("sbt"), _script("sparks"), _script("jars")
         try:
-            # First, and alone: a machine without a JDK hears of it before anything is downloaded or built.
+            # First, and alone: a machine without a JDK fails before anything is downloaded or built.
             sbt.check_java(os.environ)
             minors = sparks.chosen(os.environ)
             self._check_requirement(sparks.requirement(minors))
@@ -87,8 +87,8 @@ class JarBuildHook(BuildHookInterface[Any]):
         for minor in stale:
             built.note(jars[minor], sources)
         if version == "editable":
-            # An editable install imports the package from the checkout, so the jars have to lie there, and no
-            # others: pip has just been told for which Sparks they are.
+            # An editable install imports the package from the checkout, so exactly these jars have to be
+            # there: pip has just received the versions of Spark that they are for.
             folder = Path(self.root, "python", "tailrace", "jars")
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
@@ -111,7 +111,7 @@ class JarBuildHook(BuildHookInterface[Any]):
         return [jars[0], *(jar.with_suffix(".patch") for jar in jars[1:])]
 
     def _check_requirement(self, wanted: str) -> None:
-        """An sdist's PKG-INFO says what a wheel of it depends on, which TAILRACE_SPARK doesn't change."""
+        """An sdist's PKG-INFO has the dependencies of its wheel, which TAILRACE_SPARK doesn't change."""
         written = next(one for one in self.metadata.core.dependencies if one.startswith("pyspark"))
         if sorted(written.removeprefix("pyspark").split(",")) != sorted(
             wanted.removeprefix("pyspark").split(",")

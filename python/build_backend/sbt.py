@@ -29,7 +29,7 @@ _JVM_OPTIONS = ["-Xmx2g", "-Xss8m"]
 
 
 class SbtError(RuntimeError):
-    """sbt can't be run on this machine. The message is one sentence: what is wrong and what to do."""
+    """sbt can't be run on this machine. The message is one sentence with the problem and the fix."""
 
 
 class _Java(Protocol):
@@ -84,7 +84,7 @@ def needs_ivy(environ: Mapping[str, str]) -> bool:
         environ: environment variables; PATH and those of the cache directory are read.
 
     Raises:
-        SbtError: project/build.properties doesn't say which launcher.
+        SbtError: project/build.properties doesn't name the launcher's version.
     """
     return shutil.which("sbt", path=environ.get("PATH", "")) is None and not _cached(environ).is_file()
 
@@ -130,7 +130,7 @@ def run(arguments: Sequence[str], *, interactive: bool = False) -> int:
     """
     line = command(arguments, os.environ)
     stdin = None if interactive else subprocess.DEVNULL
-    # For what sbt asks Python for (project/SparkJars.scala): the first python3 of the PATH may have no pip.
+    # For sbt's calls of Python (project/SparkJars.scala): the first python3 on the PATH may have no pip.
     environ = {**os.environ, "TAILRACE_PYTHON": sys.executable}
     return subprocess.run(line, cwd=REPOSITORY, stdin=stdin, check=False, env=environ).returncode
 
@@ -150,7 +150,7 @@ def _launcher(java: Path, environ: Mapping[str, str]) -> Path:
     version = _version()
     cache = launcher.parent
     cache.mkdir(parents=True, exist_ok=True)
-    # Resolved aside and moved into place, so that a cut download or a second build never leaves half a jar.
+    # Resolved elsewhere and moved into place: an interruption or a second build never leaves half a jar.
     with tempfile.TemporaryDirectory(dir=cache) as aside:
         resolve = [
             *[str(java), "-jar", str(_ivy_jar()), "-dependency", "org.scala-sbt", "sbt-launch", version],

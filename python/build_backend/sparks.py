@@ -26,7 +26,7 @@ _VERSIONS = Path(__file__).resolve().parents[2] / "project" / "Versions.scala"
 
 
 class SparkError(RuntimeError):
-    """No such Spark is to be had. The message is one sentence: what is wrong and what to do."""
+    """There is no such Spark. The message is one sentence with the problem and the fix."""
 
 
 def versions() -> dict[str, str]:
@@ -100,7 +100,7 @@ def get(version: str, cache: Path) -> Path:
         return place
     cache.mkdir(parents=True, exist_ok=True)
     print(f"tailrace: pip installs pyspark {version} into {place}", file=sys.stderr)
-    # Aside and moved as a whole: what was cut off leaves nothing that looks complete.
+    # Installed elsewhere and moved as a whole: an interruption leaves nothing that looks complete.
     with tempfile.TemporaryDirectory(dir=cache, prefix=f".{version}-") as temporary:
         aside = Path(temporary, "whole")
         line = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(aside)]

@@ -22,7 +22,7 @@ class ErasedSide:
     Attributes:
         operator: the join's number in the query.
         name: the operator's name in the query's progress.
-        side: `left`, `right`, or `matches`: right rows that eager matching has found for left rows that wait.
+        side: `left`, `right`, or `matches`: right rows that eager matching has found for buffered left rows.
         applies: whether the side has all columns of the condition.
         erased: how many of its rows were erased.
     """

@@ -50,11 +50,11 @@ def recursively(
       The files of `spark.read.parquet(path)` and the like are listed when the DataFrame is made, as
       everywhere in Spark, and later files aren't seen. A row doesn't find a match that is added to a
       table later: for that, join with a stream of the table's rows, which is the other mode.
-    - "feedback": with state in `op` (a join of two streams, deduplication) each hop takes a micro-batch.
-      Rows that are fed back are in a log in the query's checkpoint, which keeps those of the last two
-      micro-batches. Each row is fed back exactly once, over a failure at any moment. The trigger
-      `availableNow` continues until no row is fed back. `processingTime` doesn't wait while rows are fed
-      back.
+    - "feedback": with state in `op` (a join of two streams, deduplication) each hop takes a micro-batch. Rows
+      that are fed back are in a log in the query's checkpoint, which keeps those of as many micro-batches as
+      Spark's own logs (`spark.sql.streaming.minBatchesToRetain`). Each row is fed back exactly once, over a
+      failure at any moment. The trigger `availableNow` continues until no row is fed back. `processingTime`
+      doesn't wait while rows are fed back.
 
     Rows with an event time (a column with a watermark) that are fed back hold the watermark back, so that
     they don't become late because they take several micro-batches. They don't hold it back while they are

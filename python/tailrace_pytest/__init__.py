@@ -8,11 +8,11 @@
         kafka_broker.create_topic("clicks", partitions=8)
         ...option("kafka.bootstrap.servers", kafka_broker.servers)...
 
-pytest loads this package in every run of an environment, also in those of other projects. So it is no part of
-`tailrace`, which imports PySpark, and takes what it needs in the fixtures.
+pytest loads this package in every run of an environment, also in those of other projects. So it isn't part of
+`tailrace`, which imports PySpark, and imports other packages in the fixtures.
 
-`tailrace.kafka` says what the broker is and needs. Spark needs its Kafka connector besides: let
-`tailrace_settings` have `{"spark.jars": ",".join(tailrace.kafka.connector_jars())}`.
+`tailrace.kafka` describes the broker and its needs. Spark also needs its Kafka connector: return
+`{"spark.jars": ",".join(tailrace.kafka.connector_jars())}` from `tailrace_settings`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="session")
 def tailrace_settings() -> Mapping[str, str]:
-    """Further settings of `tailrace_spark`. Write a fixture of this name in conftest.py to have some."""
+    """Further settings of `tailrace_spark`. Define a fixture of this name in conftest.py to add some."""
     return {}
 
 
@@ -60,7 +60,7 @@ def tailrace_spark(tailrace_settings: Mapping[str, str]) -> Iterator[SparkSessio
     import tailrace  # noqa: PLC0415
 
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # Python's workers are to have what the tests have, not what the first python3 of the PATH has.
+    # Python's workers need the packages of the tests, not those of the first python3 on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.config(map={**SETTINGS, **tailrace_settings})
     session = tailrace.configure(builder).getOrCreate()

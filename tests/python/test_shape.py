@@ -115,7 +115,7 @@ def test_a_listed_cycle_may_shrink_and_must_not_grow(shape: Any, tmp_path: Path)
     [
         ({"files": 2}, "3 files, at most 2"),
         ({"one_user": 1}, "2 files have exactly one user, at most 1: a/One <- a/Two; a/Three <- a/One"),
-        ({"walk": 1}, "the section 'A walk' of jvm/docs/architecture.md leads through 2 files, at most 1"),
+        ({"walk": 1}, "the walk 'A walk' of jvm/docs/architecture.md leads through 2 files, at most 1"),
     ],
 )
 def test_more_than_a_limit_fails(shape: Any, tmp_path: Path, limit: dict[str, Any], text: str) -> None:  # noqa: ANN401

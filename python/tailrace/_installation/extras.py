@@ -1,6 +1,6 @@
 """The packages of an extra, and the command that installs them.
 
-Tailrace is on no package index, so `pip install 'tailrace[server]'` finds nothing: the packages are named.
+Tailrace isn't on a package index, so `pip install 'tailrace[server]'` finds nothing: the packages are named.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, requires
 
 
 def install(*extras: str) -> str:
-    """The command of pip that installs what extras need.
+    """The pip command that installs the packages of extras.
 
     Args:
         extras: their names in pyproject.toml.
@@ -18,7 +18,7 @@ def install(*extras: str) -> str:
     try:
         declared = requires("tailrace") or []
     except PackageNotFoundError:
-        # It is imported from its sources.
+        # The package is imported from its sources.
         return f"pip install '.[{','.join(extras)}]' in a clone of tailrace"
     packages = {
         requirement.strip()

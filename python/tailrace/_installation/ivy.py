@@ -31,25 +31,25 @@ def cache_directory(environ: Mapping[str, str]) -> Path:
 
 
 def resolve(name: str, modules: Sequence[tuple[str, str, str]], *, transitive: bool) -> Path:
-    """Has Ivy fetch the jars of some Maven modules, once, into the user's cache.
+    """Makes Ivy fetch the jars of some Maven modules, once, into the user's cache.
 
     Args:
         name: their directory in the cache; with a version in it, because a directory that exists is used.
         modules: organisation, name and version of each.
-        transitive: whether what they depend on is wanted too.
+        transitive: whether their dependencies are included.
 
     Returns:
         The directory with the jars.
 
     Raises:
-        RuntimeError: Ivy can't reach its repositories, or one of the modules isn't there.
+        RuntimeError: Ivy can't reach its repositories, or one of the modules doesn't exist.
     """
     found = cache_directory(os.environ) / name
     if found.is_dir():
         return found
     found.parent.mkdir(parents=True, exist_ok=True)
     ivy = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
-    # Resolved aside and moved into place: a cut download never leaves half of the jars.
+    # Resolved elsewhere and moved into place: an interrupted download never leaves half of the jars.
     with tempfile.TemporaryDirectory(dir=found.parent) as temporary:
         aside = Path(temporary)
         wanted = aside / "ivy.xml"

@@ -1,4 +1,4 @@
-"""The jars in the wheel, one for each minor version of Spark: where they are, what they say of themselves."""
+"""The jars in the wheel, one for each minor version of Spark: their paths and their manifests."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def _files(kind: str) -> dict[str, Path]:
 def jar_path(spark: str | None = None) -> Path:
     """Returns the absolute path of the jar for a version of Spark: the wheel has one for each minor version.
 
-    A wheel for several versions has one jar, and what makes the others of it. Each is made when it is first
-    asked for, in the package's folder, or in the user's cache if that can't be written to.
+    A wheel for several versions has one jar, and patches that make the others from it. Each is made at its
+    first use, in the package's folder, or in the user's cache if that can't be written to.
     `tailrace.configure` adds it on its own; pass it on by hand where the session isn't built in Python:
     `spark-submit --jars "$(tailrace jar)" ...`.
 
@@ -57,7 +57,7 @@ def jar_path(spark: str | None = None) -> Path:
         spark: "4.3" or "4.3.0"; None: that of the pyspark which is installed.
 
     Raises:
-        TypeError: `spark` is no string.
+        TypeError: `spark` isn't a string.
         TailraceVersionError: the package has no jar for that version.
         TailraceSessionError: it has none at all, because it runs from sources that were never built; or no
             folder for a jar can be written to.
@@ -113,7 +113,7 @@ def _made(minor: str, whole: dict[str, Path]) -> Path:
 
 
 def _record(made: Path) -> None:
-    """Has `pip uninstall` delete a jar that was made in the package's folder, as what RECORD names."""
+    """Makes `pip uninstall` delete a jar that was made in the package's folder, like the files in RECORD."""
     try:
         installed = distribution("tailrace")
     except PackageNotFoundError:
@@ -140,7 +140,7 @@ def read_versions(jar: Path) -> JarVersions:
         jar: path of a jar that sbt built.
 
     Raises:
-        TailraceVersionError: it is no jar of Tailrace's, or a damaged one.
+        TailraceVersionError: it isn't a Tailrace jar, or is damaged.
     """
     try:
         with zipfile.ZipFile(jar) as archive:
@@ -149,7 +149,7 @@ def read_versions(jar: Path) -> JarVersions:
         raise TailraceVersionError(
             f"{jar} can't be read as a jar ({error}): reinstall tailrace with pip install --force-reinstall."
         ) from error
-    # One "Name: value" a line; a value beyond 72 bytes would go on in the next line, after a blank.
+    # One "Name: value" per line; a value beyond 72 bytes would continue in the next line, after a blank.
     unfolded = manifest.replace("\r\n", "\n").replace("\n ", "")
     attributes = dict(line.split(": ", 1) for line in unfolded.splitlines() if ": " in line)
     try:

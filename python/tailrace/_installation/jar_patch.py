@@ -26,7 +26,7 @@ _MANIFEST = "META-INF/MANIFEST.MF"
 
 
 def write(base: Path, jar: Path, patch: Path) -> None:
-    """Writes what makes a jar of another one.
+    """Writes the patch that makes a jar from another one.
 
     Args:
         base: a jar.
@@ -49,7 +49,7 @@ def write(base: Path, jar: Path, patch: Path) -> None:
 
 
 def apply(base: Path, patch: Path, name: str, folders: Sequence[Path]) -> Path:
-    """Returns the jar that a patch makes of its base, which is made once.
+    """Returns the jar that a patch makes from its base. It is made once.
 
     Args:
         base: the jar that the patch was written for.
@@ -60,11 +60,11 @@ def apply(base: Path, patch: Path, name: str, folders: Sequence[Path]) -> Path:
 
     Raises:
         OSError: none of them can be written to.
-        zipfile.BadZipFile: base or patch is damaged, or the patch is of another base.
+        zipfile.BadZipFile: base or patch is damaged, or the patch belongs to another base.
     """
     content = hashlib.sha256(base.read_bytes() + patch.read_bytes()).hexdigest()[:16]
     places = [folder / content / name for folder in folders]
-    # One that a full disk has cut off is made again: pip doesn't know of it, and wouldn't bring a new one.
+    # A jar that a full disk has truncated is made again: pip doesn't know it, and wouldn't replace it.
     found = next((place for place in places if zipfile.is_zipfile(place)), None)
     if found is not None:
         return found
@@ -108,7 +108,7 @@ def _make(base: Path, patch: Path, place: Path) -> None:
             zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as out,
             zipfile.ZipFile(base) as old,
         ):
-            # Java looks for the manifest in front, where a patch has it as each jar has.
+            # Java expects the manifest first, where a patch has it like each jar.
             for entry, content in new.values():
                 out.writestr(entry, content, zipfile.ZIP_DEFLATED)
             for entry in old.infolist():

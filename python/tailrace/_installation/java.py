@@ -1,4 +1,4 @@
-"""Which Java this machine would run, and whether it is new enough.
+"""The Java that this machine would run, and a check of its version.
 
 Standard library only, and imports nothing of the package: the build backend loads this file by its path,
 before the package or its dependencies exist.
@@ -21,7 +21,7 @@ _CURE = f"install a JDK {MINIMUM_MAJOR} or newer and put it on the PATH, or set 
 
 
 class JavaUnusableError(RuntimeError):
-    """There is no Java, or it is too old. The message is one sentence: what is wrong and what to do."""
+    """There is no Java, or it is too old. The message is one sentence with the problem and the fix."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def major_version(version: str) -> int:
 
 
 def find_java(environ: Mapping[str, str]) -> Java:
-    """Finds the Java that Spark's own launcher would use: the one of JAVA_HOME, else the first on the PATH.
+    """Finds the Java that Spark's own launcher would use: that of JAVA_HOME, otherwise the first on the PATH.
 
     Args:
         environ: environment variables; JAVA_HOME and PATH are read.

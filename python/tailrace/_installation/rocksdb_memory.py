@@ -23,8 +23,8 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([bkmgtp]?)b?")
 def bounds(settings: Mapping[str, str]) -> dict[str, str]:
     """The settings that bound it: half of the memory beside an executor's heap that Tailrace leaves.
 
-    Without them, RocksDB takes memory for each state partition, however many an executor has, until the
-    executor is killed for it. An executor of 16 GiB has an overhead of 1.6 GiB: 128 MiB of it for Tailrace's
+    Without them, RocksDB takes memory for each state partition of an executor, without a bound, until the
+    executor is killed. An executor of 16 GiB has an overhead of 1.6 GiB: 128 MiB of it for Tailrace's
     cache, 755 MiB for Spark's RocksDB, and the rest for threads and buffers. In local mode there is no
     overhead, and Spark's own bound, 500 MiB, is left.
 
@@ -45,7 +45,7 @@ def _overhead_mb(settings: Mapping[str, str]) -> float:
         return given
     heap = _mb(settings.get("spark.executor.memory"), "m") or 1024.0
     factor = settings.get("spark.executor.memoryOverheadFactor", "0.1")
-    # Spark itself says what is wrong with a number that isn't one.
+    # Spark itself reports an invalid number.
     share = float(factor) if re.fullmatch(r"\d*\.?\d+", factor) else 0.1
     least = _mb(settings.get("spark.executor.minMemoryOverhead"), "m") or _LEAST_OVERHEAD_MB
     return max(heap * share, least)

@@ -1,7 +1,7 @@
 """The Spark settings of a user outside the builder: spark-defaults.conf and PYSPARK_SUBMIT_ARGS.
 
-A builder's option replaces the same option of these places, so whoever appends to one has to know them. Once
-a JVM runs it knows them itself.
+A builder's option replaces the same option of these places, so code that appends to one must read them. A
+running JVM has them itself.
 """
 
 from __future__ import annotations
@@ -96,11 +96,11 @@ def _submit_properties(arguments: list[str]) -> tuple[dict[str, str], str | None
         else:
             key, _, setting = value.partition("=")
             properties[key.strip()] = setting.strip()
-    # spark-submit takes --jars over --conf spark.jars, wherever they stand.
+    # spark-submit prefers --jars over --conf spark.jars, in any order.
     return {**properties, **aliased}, file
 
 
 def _parse_properties(lines: Iterable[str]) -> dict[str, str]:
-    """Reads Java properties: a `name value`, `name=value` or `name: value` a line, comments after # or !."""
+    """Reads Java properties: `name value`, `name=value` or `name: value` per line, comments after # or !."""
     found = (re.match(r"\s*([^\s#!=:][^\s=:]*)\s*[=:]?\s*(.*?)\s*$", line) for line in lines)
     return {match[1]: match[2] for match in found if match is not None}

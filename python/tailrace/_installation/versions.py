@@ -1,4 +1,4 @@
-"""Do wheel, jar, Spark, Scala and Java fit together? `_bridge/jvm.py` brings what the JVM says."""
+"""Checks that wheel, jar, Spark, Scala and Java fit together. `_bridge/jvm.py` reads the JVM's versions."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def check_versions(jvm: Mapping[str, str], pyspark: str, *, remote: bool = False
     """Compares all the versions that meet in a session.
 
     Args:
-        jvm: what the jar found on its JVM: "tailrace" (the jar's own version), "spark" (the Spark it runs
-            in), "builtForSpark", "scala" and "java".
+        jvm: the versions that the jar found on its JVM: "tailrace" (the jar's own version), "spark" (the
+            Spark it runs in), "builtForSpark", "scala" and "java".
         pyspark: the version of the pyspark package in this process.
         remote: whether the JVM is that of a Spark Connect server.
 
     Raises:
-        TailraceVersionError: two of them don't fit; one sentence names both and the cure.
+        TailraceVersionError: two of them don't fit; one sentence names both and the fix.
     """
     problem = _problem(jvm, pyspark, remote=remote)
     if problem is not None:

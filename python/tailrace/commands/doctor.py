@@ -1,4 +1,4 @@
-"""`tailrace doctor`: checks an installation from the Java up, and says what to do about what is wrong."""
+"""`tailrace doctor`: checks an installation from Java upwards, and suggests fixes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finding:
-    """The outcome of a check: its name, what was found (or is wrong, and what to do), whether it is well."""
+    """The outcome of a check: its name, its finding (or the problem and its fix), and whether it passed."""
 
     name: str
     detail: str
@@ -43,11 +43,11 @@ class Finding:
 
 
 class CheckFailedError(Exception):
-    """A check found something wrong. The message says what, and what to do."""
+    """A check has failed. The message has the problem and its fix."""
 
 
 def report(*, with_session: bool) -> bool:
-    """Prints a line per check on the standard output, and returns whether all is well.
+    """Prints a line per check on the standard output, and returns whether all have passed.
 
     Args:
         with_session: whether to start a small local Spark, once the other checks have passed.

@@ -45,13 +45,13 @@ def exit_code(command: Callable[[], int]) -> int:
     # A stand-in for it, such as that of a notebook, may have no such method.
     reconfigure: Callable[..., None] | None = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
-        # A character that the terminal lacks is no reason to fail.
+        # A character that the terminal lacks must not make the command fail.
         reconfigure(errors="backslashreplace")
     try:
         code = command()
-        # Here, because at the interpreter's end nobody catches what goes wrong.
+        # Here, because errors at the interpreter's end are not caught.
         sys.stdout.flush()
-    except Exception as error:  # noqa: BLE001  whatever it is, a line says it
+    except Exception as error:  # noqa: BLE001  any error becomes a line
         return _ended(error)
     except KeyboardInterrupt:
         # As a shell's commands end.
@@ -62,7 +62,7 @@ def exit_code(command: Callable[[], int]) -> int:
 def _ended(error: Exception) -> int:
     # A socket of a JVM that has died breaks, too.
     if isinstance(error, BrokenPipeError) and _is_closed(sys.stdout):
-        # `tailrace inspect ... | head`: who reads has enough.
+        # `tailrace inspect ... | head`: the reader has ended.
         _leave(sys.stdout)
         return 0
     if any(isinstance(one, KeyboardInterrupt) for one in _chain(error)):
@@ -133,7 +133,7 @@ def told(error: BaseException) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text that says something. Spark's plan and Java's stack follow it."""
+    """The first meaningful line of an error's text. Spark's plan and Java's stack follow it."""
     lines = [line.strip() for line in str(error).splitlines()]
     said = [line for line in lines if line and not line.startswith("An error occurred while calling")]
     # Py4J's second line is ": java.lang.IllegalStateException: ...".

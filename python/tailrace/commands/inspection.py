@@ -1,4 +1,4 @@
-"""`tailrace inspect`: what a checkpoint holds of the joins in it, for people and for machines."""
+"""`tailrace inspect`: the state of the joins in a checkpoint, for people and for machines."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def read_checkpoint(program: str, arguments: Sequence[str], settings: Mapping[st
 
     Args:
         program: its class.
-        arguments: the checkpoint, and what else the program takes.
+        arguments: the checkpoint, and the program's other arguments.
         settings: Spark properties.
 
     Returns:
@@ -62,7 +62,7 @@ def read_checkpoint(program: str, arguments: Sequence[str], settings: Mapping[st
     except TailraceStateError as error:
         if _NO_MANAGER not in str(error):
             raise
-        # Spark says no reason. This manager does: mostly, a file system whose jar isn't there.
+        # Spark gives no reason. This manager does: mostly, the jar of a file system is missing.
         return dict(java_program.run(program, arguments, {**settings, **_SAYS_REASON}))
 
 
@@ -103,7 +103,7 @@ def _store_rows(operator: Mapping[str, Any]) -> Iterator[Sequence[str]]:
     everything: Mapping[str, Any] = {"partition": "all", "stores": operator["stores"]}
     for partition in (everything, *operator["partitions"]):
         for store in partition["stores"]:
-            # Rows up to there have expired; which row is the oldest now only the run itself would tell.
+            # Rows up to there have expired; only the run itself would show which row is the oldest now.
             bound = ">=" if store["oldestIsBound"] else ""
             yield (
                 str(partition["partition"]),

@@ -1,4 +1,4 @@
-"""`tailrace jar`, `tailrace connect-conf` and `tailrace --version`: which jar is for which Spark."""
+"""`tailrace jar`, `tailrace connect-conf` and `tailrace --version`: the jar for each version of Spark."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def run(program: str, arguments: Sequence[str], settings: Mapping[str, str]) -> 
         settings: Spark properties, which win over those of spark-defaults.conf.
 
     Raises:
-        TailraceError: the one that the program refused with; or it failed, and its last words are the text.
+        TailraceError: the one that the program refused with; or it failed, and its last output is the text.
         TailraceSessionError: there is no Java, no Spark or no jar.
     """
     environ = os.environ
@@ -67,7 +67,7 @@ def run(program: str, arguments: Sequence[str], settings: Mapping[str, str]) -> 
 
 
 def spark_home() -> Path:
-    """Where the Spark is that PySpark starts.
+    """The directory of the Spark that PySpark starts.
 
     Raises:
         TailraceSessionError: there is none.
@@ -79,7 +79,7 @@ def spark_home() -> Path:
 
 
 def _reason(said: str) -> str:
-    """The line of a program's last words that says most."""
+    """The most meaningful line of a program's last output."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith(("Exception in thread", "Error"))]
     return [*causes, *lines, "it said nothing"][0]
@@ -87,7 +87,7 @@ def _reason(said: str) -> str:
 
 def _text(refusal: Mapping[str, Any]) -> str:
     message = str(refusal["message"]).removeprefix(f"[{refusal['condition']}]")
-    # Spark appends the SQL state, to the reasons in the text too. It says nothing that the condition doesn't.
+    # Spark appends the SQL state, to the reasons in the text too. The condition already implies it.
     return " ".join(re.sub(r" SQLSTATE: \w{5}\b\.?", "", message).split())
 
 

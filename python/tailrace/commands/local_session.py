@@ -34,7 +34,7 @@ def local_session(
         scratch: directory for temporary files; None takes the JVM's.
     """
     spark_home()
-    # Py4J logs what a Ctrl-C interrupts, with its traceback, on a root logger that nobody has set up.
+    # Py4J logs calls that a Ctrl-C interrupts, with a traceback, on a root logger that isn't configured.
     logging.getLogger().addHandler(logging.NullHandler())
     # A command runs where it is called, whatever server the shell has for notebooks.
     for variable in ("SPARK_API_MODE", "SPARK_REMOTE"):
@@ -60,7 +60,7 @@ def local_session(
         yield spark
     finally:
         with contextlib.suppress(*jvm.SPARK_ERRORS, OSError):
-            # After Ctrl-C or a crash there may be no JVM any more.
+            # After Ctrl-C or a crash the JVM may have ended.
             spark.stop()
 
 

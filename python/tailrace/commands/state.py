@@ -1,4 +1,4 @@
-"""`tailrace state`: what changes the state in a checkpoint."""
+"""`tailrace state`: the commands that change the state in a checkpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNCHANGED = "Nothing was changed."
 
 
 def fill(state: argparse.ArgumentParser) -> None:
-    """Adds what `tailrace state` can do.
+    """Adds the subcommands of `tailrace state`.
 
     Args:
         state: its parser.

@@ -22,10 +22,10 @@ _LINES = 10.0
 
 @contextmanager
 def task_bar(spark: SparkSession, what: str) -> Generator[None]:
-    """Shows how many tasks of the stages that run are done, while the block runs.
+    """Shows the number of finished tasks of the running stages, while the block runs.
 
-    Where there are no bars, a line on the standard error says it every ten seconds. What the command prints
-    stays the same.
+    Without a terminal, a line on the standard error reports it every ten seconds. The command's output stays
+    the same.
 
     Args:
         spark: nothing else runs in it.

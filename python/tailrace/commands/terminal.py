@@ -85,7 +85,7 @@ class Pairs:
         return (f"{name:<{self.width}}{text}".rstrip() for name, text in self.rows)
 
     def drawn(self) -> RenderableType:
-        """For rich: what is longer than the line continues below itself, and not below the name."""
+        """For rich: longer text continues below itself, and not below the name."""
         from rich import table
         from rich.text import Text
 
@@ -116,7 +116,7 @@ def show_parts(parts: Iterable[str | Table | Pairs]) -> None:
             console.print(Text(part), soft_wrap=True)
         else:
             drawn = part.drawn()
-            # Names and times in pieces are worse than a line that continues below.
+            # Broken names and times are worse than a line that continues below.
             wide = console.options.update(max_width=_WIDEST)
             fits = isinstance(part, Pairs) or console.measure(drawn, options=wide).maximum <= console.width
             console.print(drawn if fits else Text("\n".join(part.lines())), soft_wrap=not fits)
@@ -126,7 +126,7 @@ def show_report(report: object, parts: Callable[[], Iterable[str | Table | Pairs
     """Prints a report on the standard output.
 
     Args:
-        report: what JSON can hold.
+        report: a value that JSON can hold.
         parts: makes the lines and tables for people.
         as_json: for machines: the report as JSON.
     """
@@ -138,14 +138,14 @@ def show_report(report: object, parts: Callable[[], Iterable[str | Table | Pairs
 
 @contextmanager
 def bar(what: str) -> Generator[Reached]:
-    """A progress bar while the block runs, below what is printed meanwhile. Without rich there is none.
+    """A progress bar while the block runs, below the output printed meanwhile. Without rich there is none.
 
     Args:
         what: is being done.
 
     Yields:
-        A function that takes how much is done and how much there is to do, from any thread. Until then
-        the bar only moves to and fro.
+        A function that takes the finished amount and the total, from any thread. Until its first call the bar
+        only moves to and fro.
     """
     if not is_rich():
         yield lambda _done, _all: None

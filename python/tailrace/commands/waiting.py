@@ -1,4 +1,4 @@
-"""`tailrace why`: what the rows of a checkpoint wait for, for people and for machines."""
+"""`tailrace why`: the reasons why rows of a checkpoint are buffered, for people and for machines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEADER = ("side", "key", "time", "since", "leaves at", "matches")
 def explain(
     checkpoint: str, key: str | None = None, rows: int = 5, settings: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Says what the rows in a checkpoint wait for; the query may run meanwhile.
+    """Explains why the rows in a checkpoint are buffered; the query may run meanwhile.
 
     Args:
         checkpoint: the query's checkpointLocation: a path, or a URI of a file system that Spark can read.

@@ -1,4 +1,4 @@
-"""`tailrace why`: what the rows of a checkpoint wait for."""
+"""`tailrace why`: the reasons why rows of a checkpoint are buffered."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def fill(why: argparse.ArgumentParser) -> None:
-    """Adds what `tailrace why` takes.
+    """Adds the arguments of `tailrace why`.
 
     Args:
         why: its parser.

@@ -1,4 +1,4 @@
-"""The demo's chart: what goes in, what is emitted and what waits, over the micro-batches."""
+"""The demo's chart: input, output and buffered rows over the micro-batches."""
 
 # The types of matplotlib are incomplete.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -20,7 +20,7 @@ _IN, _OUT, _STATE, _FILES = "#9db4c0", "#1b6b93", "#c8553d", "#7a6c5d"
 
 
 def draw(batches: Sequence[Batch]) -> bytes:
-    """Draws the chart: rows in and groups out a batch above, waiting rows and their files in MB below.
+    """Draws the chart: rows in and groups out per batch above, buffered rows and their files in MB below.
 
     Args:
         batches: the micro-batches, in order.

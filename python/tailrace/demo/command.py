@@ -74,7 +74,7 @@ def _demo(parsed: argparse.Namespace) -> int:
             parameters={"extra": "demo"},
         ) from error
 
-    # So that what was started ends, and what was written is deleted.
+    # So that started processes end, and written files are deleted.
     signal.signal(signal.SIGTERM, _terminated)
     is_right = run_demo(
         parsed.rows,

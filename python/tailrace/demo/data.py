@@ -1,4 +1,4 @@
-"""The demo's two streams: what was served, and what users did, as parquet slices in order of arrival."""
+"""The demo's two streams: impressions and user actions, as Parquet slices in order of arrival."""
 
 # The types of pyarrow are incomplete.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -37,7 +37,7 @@ MEAN_LABEL_DELAY_US = 360_000_000
 
 @dataclass(frozen=True)
 class Side:
-    """One stream in order of arrival; arrays of one length, a value a row.
+    """One stream in order of arrival; arrays of one length, one value per row.
 
     Attributes:
         id: unique in its side.
@@ -69,9 +69,9 @@ def generate(directory: Path, rows: int, slices: int, seed: int = 7) -> Workload
     """Makes the streams and writes each as slices + 1 parquet files into a directory of its own.
 
     Slice i of both sides covers the same stretch of arrival time, and the files' modification times follow
-    that order, so a file source that takes one file a trigger replays the streams. The last file of each side
-    holds one row, hours later than all others: it moves the watermark past every window, so that all groups
-    are emitted. That closing impression's own window stays open, and it is no part of the result.
+    that order, so a file source that takes one file per trigger replays the streams. The last file of each
+    side holds one row, hours later than all others: it moves the watermark past every window, so that all
+    groups are emitted. That closing impression's own window stays open, and it is no part of the result.
 
     Args:
         directory: an existing directory.

@@ -21,7 +21,7 @@ _LABELS = 2
 
 
 def sentence(files: Sequence[str]) -> str:
-    """The first impression with two labels or more, or else the first one: what was served, and what came.
+    """The first impression with two labels or more, or otherwise the first one, with its labels.
 
     Args:
         files: paths of the result's parquet files, with one row or more.

@@ -1,4 +1,4 @@
-"""Starts one of the demo's queries in a process of its own, hears of it, and kills it."""
+"""Starts one of the demo's queries in a process of its own, reads its progress, and kills it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tailrace.demo.query import Engine
 
 _STOP_SECONDS = 60
-# Where nobody takes dead processes off the table, they seem to live.
+# Where dead processes aren't reaped, they seem to be alive.
 _DEATH_SECONDS = 2
 
 
@@ -38,7 +38,7 @@ class QueryProcess:
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tailrace.demo.worker", str(directory), memory, engine, str(write)],
-                # Its end tells the worker that this process has ended.
+                # Its end signals to the worker that this process has ended.
                 stdin=subprocess.PIPE,
                 pass_fds=[write],
                 env={**os.environ, "TMPDIR": str(directory)},

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 HEADER = "batch   rows in   rows/s groups out state rows  state MB  files MB  seconds  watermark"
-# Spark's value as long as there is none.
+# Spark's value before there is one.
 _NO_WATERMARK = "1970-01-01T00:00:00.000Z"
 
 
@@ -85,7 +85,7 @@ def read_batch(progress: Mapping[str, Any]) -> Batch:
         progress: progress of a query whose only stateful operator is one `tailrace.join`.
 
     Raises:
-        LookupError: it hasn't one state operator, or that isn't Tailrace's.
+        LookupError: it doesn't have exactly one state operator, or that isn't Tailrace's.
     """
     operators = progress["stateOperators"]
     if len(operators) != 1:

@@ -5,8 +5,8 @@
         broker.produce("clicks", ["one", "two"], keys=["a", "b"])
         ...option("kafka.bootstrap.servers", broker.servers)...
 
-The broker is one process in KRaft mode, bound to loopback, which ends when the process that has started it
-does, however that dies. It comes from its Maven artifacts: they are resolved once,
+The broker is one process in KRaft mode, bound to loopback, which ends with the process that has started it,
+however that ends. It comes from its Maven artifacts: they are resolved once,
 by the Apache Ivy jar that pyspark ships, into the user's cache directory. It needs a JDK 17 and no other
 installation. Spark needs its Kafka connector besides: `connector_jars()`, for `spark.jars`.
 """
@@ -40,8 +40,8 @@ _BROKER = (
     ("org.apache.kafka", f"kafka_{SCALA_SERIES}", KAFKA_VERSION),
     ("org.apache.kafka", "kafka-tools", KAFKA_VERSION),
 )
-# Spark's connector, of the series' first release, which fits all of it, with what Spark doesn't ship of what
-# it depends on. Of its token provider, which changes little, not every release is in every mirror.
+# Spark's connector, of the series' first release, which fits all of them, with those of its dependencies that
+# Spark doesn't ship. Not every release of its token provider, which changes little, is in every mirror.
 _CONNECTOR = (
     ("org.apache.spark", f"spark-sql-kafka-0-10_{SCALA_SERIES}", _CONNECTOR_VERSION),
     ("org.apache.spark", f"spark-token-provider-kafka-0-10_{SCALA_SERIES}", "4.0.0"),
@@ -64,7 +64,7 @@ class KafkaBroker:
     """A broker that runs. Its methods may be called by several threads.
 
     Attributes:
-        servers: what clients call `bootstrap.servers`: "127.0.0.1:PORT".
+        servers: the value of `bootstrap.servers` for clients: "127.0.0.1:PORT".
     """
 
     def __init__(self, servers: str, process: KafkaProcess) -> None:
@@ -72,11 +72,11 @@ class KafkaBroker:
         self._process = process
 
     def create_topic(self, name: str, partitions: int) -> None:
-        """Creates a topic, with one replica, and waits until it is there.
+        """Creates a topic, with one replica, and waits until it exists.
 
         Args:
-            name: it must not be there yet.
-            partitions: how many it has.
+            name: it must not exist yet.
+            partitions: their number.
 
         Raises:
             RuntimeError: the broker refuses; its words are the message.
@@ -84,7 +84,7 @@ class KafkaBroker:
         self._process.create_topic(name, partitions)
 
     def delete_topic(self, name: str) -> None:
-        """Deletes a topic, and waits until it is gone.
+        """Deletes a topic, and waits until it no longer exists.
 
         Raises:
             RuntimeError: the broker refuses; its words are the message.
@@ -103,7 +103,7 @@ class KafkaBroker:
         """Writes records, and waits until the broker has all of them.
 
         Args:
-            topic: it must be there.
+            topic: it must exist.
             values: one of each record; a text is written as UTF-8, None as Kafka's null.
             keys: one for each value; without them records have none.
             partitions: one for each value, or one for all; None leaves it to Kafka's producer: by the key, or
@@ -111,11 +111,11 @@ class KafkaBroker:
             headers: names and values for each value.
 
         Raises:
-            TypeError: one text stands where a list of them is expected, a value or a key is no text, no bytes
-                and not None, a partition is no number, or headers are no mapping for each value; what came
-                before it may be written.
+            TypeError: one text is given instead of a list, a value or a key is neither text nor bytes nor
+                None, a partition isn't a number, or headers aren't a mapping for each value; earlier records
+                may be written.
             ValueError: there are more or fewer keys, partitions or headers than values, or a partition is
-                negative; what came before it may be written.
+                negative; earlier records may be written.
             RuntimeError: the topic isn't there, or records weren't written; the message names the topic, how
                 many, which is the first of them, and the broker's or the client's reason.
         """
@@ -207,7 +207,8 @@ def run_kafka() -> Generator[KafkaBroker]:
     """Runs a broker until the block ends. All of it is in a temporary directory, which is deleted then.
 
     Raises:
-        RuntimeError: the artifacts can't be resolved, or the broker doesn't start; its last words are told.
+        RuntimeError: the artifacts can't be resolved, or the broker doesn't start; the text has its last
+            output.
     """
     jars = resolve(f"kafka-{KAFKA_VERSION}", _BROKER, transitive=True)
     with tempfile.TemporaryDirectory(prefix="tailrace-kafka-", ignore_cleanup_errors=True) as name:

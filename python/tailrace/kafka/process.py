@@ -45,7 +45,7 @@ class Record(NamedTuple):
 
 
 class KafkaProcess:
-    """Runs until `end`, or until this process is gone."""
+    """Runs until `end`, or until this process has ended."""
 
     def __init__(self, class_path: str, config: Path, servers: str, directory: Path) -> None:
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
@@ -106,14 +106,14 @@ class KafkaProcess:
             return self._read_text()
 
     def end_offsets(self, topic: str) -> dict[int, int]:
-        """The offset behind the last record of each partition."""
+        """The offset after the last record of each partition."""
         with self._lock:
             self._ask(b"E", topic)
             count = self._number(">i")
             return {self._number(">i"): self._number(">q") for _ in range(count)}
 
     def produce(self, topic: str, records: Iterable[Record]) -> None:
-        """Raises RuntimeError with how many weren't written, and why the first one wasn't."""
+        """Raises RuntimeError with the number of unwritten records, and the reason for the first one."""
         done = size = 0
         chunk: list[bytes] = []
         for record in records:

@@ -30,9 +30,9 @@ _log = logging.getLogger(__name__)
 def answer_all(
     app: App, reports: Mapping[int, Report], moment: Moment, limits: Limits, journal: Journal
 ) -> dict[int, ReportAnswer]:
-    """Answers reports that were taken in together, and stores the answers."""
+    """Answers reports that were accepted together, and stores the answers."""
     log_silence(app, list(reports.values()))
-    # Without the values told before: a new client isn't told what other clients were told.
+    # Without earlier answers: a new client doesn't get the answers of other clients.
     computed = app.computed(limits)
     found: dict[int, ReportAnswer] = {}
     for i, report in reports.items():
@@ -47,14 +47,14 @@ def answer(app: App, report: Report, computed: LowWatermarks, moment: Moment, li
     """Answers one report, never below earlier answers to this client, and remembers the answer.
 
     Args:
-        app: with the report taken in.
+        app: with the report applied.
         report: the client's.
-        computed: low watermarks of the current state, without those told before.
+        computed: low watermarks of the current state, without earlier answers.
         moment: now.
         limits: the server's.
     """
     client = app.clients[report.client]
-    # A source that has read nothing yet gets no watermark: others' progress says nothing about its rows.
+    # A source that has read nothing yet gets no watermark: it can't be derived from others' progress.
     mute = [
         name
         for name, operator in app.operators.items()
@@ -67,7 +67,7 @@ def answer(app: App, report: Report, computed: LowWatermarks, moment: Moment, li
     begun = [operator for operator in reported if operator.reporters[client.name].begun]
     for operator in begun:
         operator.reporters[client.name].tell(low.inputs[operator.name], low.outputs[operator.name])
-    # Nor does it get the global one, which doesn't include its rows yet, and which a client keeps once told.
+    # Nor does it get the global one, which doesn't include its rows yet, and which a client never forgets.
     if not mute and any(client.name in operator.reporters for operator in app.operators.values()):
         client.told = latest(client.told, low.application)
     sources = [operator for operator in reported if operator.is_source]
@@ -122,7 +122,7 @@ def _apart(operator: Operator) -> Iterator[str]:
 
 
 def _waits_for(app: App, reported: Sequence[Operator], client: Client, moment: Moment) -> list[str]:
-    """Warnings about silent clients that report the same operators; at most _GONE_NAMED are named."""
+    """Warnings about dead clients that report the same operators; at most _GONE_NAMED are named."""
     gone = {n for n, other in app.clients.items() if n != client.name and not other.is_live(moment)}
     found: list[str] = []
     others = 0

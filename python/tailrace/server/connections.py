@@ -1,11 +1,11 @@
-"""Limits connections: how many there are, and how long each may take.
+"""Limits the number of connections and their time.
 
-uvicorn waits for the head of a request without end, and takes as many connections as there are file
-descriptors. Here a connection that is too slow is cut off. When there are too many, the one that has been
-idle for longest is closed, so that silent clients can't keep out those that report.
+uvicorn waits for the head of a request indefinitely, and accepts as many connections as there are file
+descriptors. Here a connection that is too slow is closed. When there are too many, the one that has been
+idle for longest is closed, so that idle clients can't block those that report.
 
-TLS connections are counted from their first moment: asyncio hands them over only after the handshake, and
-silent ones would use file descriptors without being counted.
+TLS connections are counted from their first moment: asyncio passes them on only after the handshake, and
+idle ones would use file descriptors without being counted.
 """
 
 # The methods of a protocol have docstrings only.
@@ -35,7 +35,7 @@ REQUEST_SECONDS = 60
 
 MOST_CONNECTIONS = 4_096
 _FILES = 16_384
-# The database, the listener, the log, and what Python opens while it works.
+# The database, the listener, the log, and files that Python opens while it works.
 _OTHER_FILES = 64
 _SWEEP_SECONDS = 1.0
 _BEFORE_THE_ANSWER = (h11.IDLE, h11.SEND_RESPONSE)
@@ -53,9 +53,9 @@ class Member(Protocol):
     """A connection as the crowd sees it.
 
     Attributes:
-        state: whether it waits for a head, is at work, or is kept open between requests.
-        since: when it began to, in seconds of the monotonic clock.
-        is_refused: whether it is answered, while its body isn't there yet.
+        state: whether it waits for a head, is being served, or is kept open between requests.
+        since: the beginning of this state, in seconds of the monotonic clock.
+        is_refused: whether it is answered before its body has arrived.
         transport: asyncio's transport of it.
     """
 
@@ -77,7 +77,7 @@ class Crowd:
         request_seconds: the limit REQUEST_SECONDS.
 
     Attributes:
-        cut_off: the number of connections cut off since the server started.
+        cut_off: the number of connections that the limits have closed since the server started.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Crowd:
         self._sweeping: asyncio.TimerHandle | None = None
 
     def enter(self, connection: Member, loop: asyncio.AbstractEventLoop) -> None:
-        """Adds a connection, and cuts off another one if there are too many."""
+        """Adds a connection, and closes another one if there are too many."""
         if len(self._here) >= self._most:
             self._cut(self._idlest() or connection)
             if connection.transport.is_closing():
@@ -117,7 +117,7 @@ class Crowd:
             if limit is not None and now - one.since > limit:
                 self._cut(one)
             elif one.transport.is_closing() and now - one.since > self._seconds[State.BUSY]:
-                self._cut(one)  # closed, and what it should read yet isn't read
+                self._cut(one)  # closed, and its remaining output isn't read
         self._sweeping = loop.call_later(_SWEEP_SECONDS, self._sweep, loop) if self._here else None
 
     def _cut(self, connection: Member) -> None:
@@ -212,15 +212,15 @@ class Handshake(asyncio.Protocol):
 
     async def _shake_hands(self, transport: asyncio.Transport) -> None:
         try:
-            # The crowd cuts off slow connections; this timeout is for those that it has dropped.
+            # The crowd closes slow connections; this timeout is for those that it has dropped.
             secured = await self._loop.start_tls(
                 transport, self, self._context, server_side=True, ssl_handshake_timeout=2 * HEAD_SECONDS
             )
         except OSError:
-            secured = None  # it speaks no TLS, has another version of it, or went away: no line for each
+            secured = None  # no TLS, another version of it, or a client that has disconnected: not logged
         finally:
             self._crowd.leave(self)
-        # Also None when the crowd has cut it off.
+        # Also None when the crowd has closed it.
         if secured is None or secured.is_closing():
             transport.abort()
             return
@@ -241,7 +241,7 @@ def most_connections() -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(ValueError, OSError):  # what there is has to do
+        with suppress(ValueError, OSError):  # the existing number has to suffice
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     room = MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else soft - _OTHER_FILES

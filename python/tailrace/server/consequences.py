@@ -18,10 +18,10 @@ _AUDITED = "Your name and the reason are kept."
 
 
 def consequence(app: App, request: OverrideRequest, moment: Moment, limits: Limits) -> str:
-    """Says what a decision would do, one sentence a line.
+    """Describes the consequences of a decision, one sentence per line.
 
     Raises:
-        RefusedError: what it names is unknown, or there is nothing to do.
+        RefusedError: it names something unknown, or there is nothing to do.
     """
     text = _text(app, request, moment, limits)
     if request.action == "purge" and request.operator is None:

@@ -1,4 +1,4 @@
-"""Asks one of several watermark servers, as queries do (`ServerFailover` in `watermark/ServerConnection.scala`)."""
+"""Asks one of several watermark servers, as queries do (see `ServerFailover` in ServerConnection.scala)."""
 
 from __future__ import annotations
 

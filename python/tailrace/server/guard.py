@@ -21,17 +21,17 @@ MAX_BODY = 16 * 2**20
 """Bytes of a request's body: a report of 100,000 hosts fits."""
 
 MAX_DECISION = 64 * 2**10
-"""Bytes of the body of anything but a report."""
+"""Bytes of the body of any other request."""
 
 MAX_BODIES: dict[Right, int] = {"report": 240 * 2**20, "decide": 16 * 2**20}
-"""Bytes of all bodies that are in transit or waiting, by right: reports can't keep out decisions."""
+"""Bytes of all bodies that are in transit or waiting, by right: reports can't block decisions."""
 
 BODY_SECONDS = 30
 """The time limit of a body."""
 
 # Discarded bytes of a refused body: a client that is still writing may see a reset instead of the answer.
 _MAX_DISCARDED = 4 * MAX_BODY
-# A refused client may go on writing for this long.
+# A refused client may continue to write for this long.
 _LINGER_SECONDS = 2
 _OPEN = ("/healthz", "/readyz")
 # Other sites can't embed the page or load anything into it.
@@ -61,7 +61,7 @@ class Guard:
         self._held: dict[Right, int] = dict.fromkeys(MAX_BODIES, 0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request, or hands it on."""
+        """Answers a request, or passes it on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -76,7 +76,7 @@ class Guard:
 
         headers = dict(scope["headers"])
         if b"content-length" in headers and b"transfer-encoding" in headers:
-            # RFC 9112, 6.1: a proxy that goes by the other header takes the body's rest for a next request.
+            # RFC 9112, 6.1: a proxy that uses the other header treats the body's rest as the next request.
             reason = "a request has either Content-Length or Transfer-Encoding"
             await _answer(send_guarded, 400, reason)
             return
@@ -118,7 +118,7 @@ class Guard:
     async def _read(
         self, headers: dict[bytes, bytes], receive: Receive, parts: list[bytes], right: Right
     ) -> _Refusal | None:
-        """Reads the whole body, and finds a refusal while it comes."""
+        """Reads the whole body, and detects a refusal while it arrives."""
         most = MAX_BODY if right == "report" else MAX_DECISION
         length = headers.get(b"content-length", b"0")
         told = int(length[:20]) if length.isdigit() else 0
@@ -175,7 +175,7 @@ def _refuse_site(right: Right, headers: dict[bytes, bytes]) -> _Refusal | None:
     if right == "read":
         return None
     site = headers.get(b"sec-fetch-site")
-    if site is None:  # no browser, or an old one, which says where the page is from
+    if site is None:  # no browser, or an old one, which sends the page's origin
         origin = headers.get(b"origin")
         same = origin is None or origin.partition(b"://")[2] == headers.get(b"host")
     else:
@@ -209,7 +209,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 async def _refuse_unread(
     receive: Receive, send: Send, headers: dict[bytes, bytes], refusal: _Refusal
 ) -> None:
-    """Refuses at once, and discards the body for a moment: else the client may see a reset."""
+    """Refuses at once, and discards the body for a moment: otherwise the client may see a reset."""
     has_body = _has_body(headers)
     await _answer(send, *refusal, closes=has_body, more=has_body)
     if not has_body:

@@ -19,23 +19,23 @@ _UNREAD = np.iinfo(np.int64).max
 
 INHERITED = -1
 """Stands for `risen` of a host, and for the number of key groups, from a database of format 2, which didn't
-know who had reported them."""
+store their reporters."""
 
 
 class HostTable:
     """Progress and roster of the hosts of one reporter.
 
-    Silence is measured in the reporter's own time, `active`, which passes only while some hosts rise. So a
-    night without logs, a query that is down and a clock that jumps make no host silent.
+    Idleness is measured in the reporter's own time, `active`, which passes only while some hosts advance. So
+    a night without logs, a query that is down and a clock that jumps make no host idle.
 
     Args:
-        excluded: names that an operator's decision has taken out; shared, and changed by its owner alone,
-            who calls `exclusions_changed` then.
+        excluded: names that an operator's decision has excluded; shared, and changed only by its owner, who
+            then calls `exclusions_changed`.
 
     Attributes:
         has_roster: whether hosts count because a roster names them, rather than because they were seen.
-        active: microseconds in which hosts of this table have risen.
-        idle_after: how long a host may be silent, in microseconds of `active`; None: all are waited for.
+        active: microseconds in which hosts of this table have advanced.
+        idle_after: how long a host may be idle, in microseconds of `active`; None: all are waited for.
     """
 
     def __init__(self, excluded: Collection[str] = ()) -> None:
@@ -56,17 +56,17 @@ class HostTable:
 
     @property
     def names(self) -> Sequence[str]:
-        """All hosts, in the order in which they came; it only grows."""
+        """All hosts, in the order of their arrival; it only grows."""
         return self._names
 
     @property
     def progress(self) -> NDArray[np.int64]:
-        """The progress of each host; NEVER for a host that only a roster names."""
+        """The progress of each host; NEVER for a host that is only in a roster."""
         return self._progress[: len(self)]
 
     @property
     def inherited(self) -> NDArray[np.bool_]:
-        """The hosts of a database of format 2, which didn't know their reporter."""
+        """The hosts of a database of format 2, which didn't store their reporter."""
         inherited: NDArray[np.bool_] = self._risen[: len(self)] == INHERITED
         return inherited
 
@@ -90,8 +90,8 @@ class HostTable:
         return {name: time for (name, time), is_new in zip(progress.items(), new, strict=True) if is_new}
 
     def advance(self, progress: Mapping[str, int]) -> None:
-        """Takes maxima in, from `news`, as of `active`."""
-        places = self._places(progress)  # first: it may make the arrays anew
+        """Applies maxima from `news`, as of `active`."""
+        places = self._places(progress)  # first: it may replace the arrays
         # An inherited value may be another reporter's progress, so it doesn't count here.
         known = np.where(self._risen[places] == INHERITED, NEVER, self._progress[places])
         self._progress[places] = np.maximum(known, list(progress.values()))
@@ -102,7 +102,7 @@ class HostTable:
         return [name for name in names if name not in self._index]
 
     def roster(self) -> set[str]:
-        """The hosts that the roster names."""
+        """The hosts of the roster."""
         return {self._names[i] for i in np.flatnonzero(self._rostered[: len(self)])}
 
     def set_roster(self, names: Iterable[str]) -> None:
@@ -113,17 +113,17 @@ class HostTable:
         self.has_roster = bool(places)
 
     def unrostered(self) -> list[str]:
-        """The hosts that no roster names."""
+        """The hosts that are in no roster."""
         return [self._names[i] for i in np.flatnonzero(~self._rostered[: len(self)])]
 
     def silent_for(self, time: int) -> list[str]:
-        """The hosts that no roster names and that haven't risen for some microseconds of `active`."""
+        """The hosts that are in no roster and haven't advanced for some microseconds of `active`."""
         size = len(self)
         silent = ~self._rostered[:size] & (self._silence() >= time)
         return [self._names[i] for i in np.flatnonzero(silent)]
 
     def forget(self, names: Collection[str]) -> None:
-        """Takes hosts out as if they had never been told of."""
+        """Removes hosts as if they had never been reported."""
         gone = set(names)
         kept = [
             (name, int(self._progress[i]), int(self._rostered[i]), int(self._risen[i]))
@@ -153,7 +153,7 @@ class HostTable:
         return name in self._index
 
     def exclusions_changed(self) -> None:
-        """Hosts were taken out, or back in."""
+        """Called when hosts were excluded, or included again."""
         self._excluded = None
 
     def counted(self) -> Counted:
@@ -181,7 +181,7 @@ class HostTable:
             first = len(self._names)
             self._names.extend(list(index)[first:])
             self._grow(len(index))
-            # A new host's silence begins now.
+            # A new host's idle time begins now.
             self._risen[first : len(index)] = self.active
         return found
 
@@ -196,10 +196,10 @@ class HostTable:
 class HostUnion:
     """The hosts of all reporters in one array. Each table's places in it are computed once.
 
-    Its owner makes a new one when a reporter leaves or a host is forgotten.
+    Its owner makes a new one when a reporter or a host is removed.
 
     Attributes:
-        apart: of each table, the numbers of the hosts that are waited for because it has read nothing of
+        apart: for each table, the numbers of the hosts that are waited for because it has read nothing of
             them, although another table has.
     """
 
@@ -219,7 +219,7 @@ class HostUnion:
 
         Args:
             tables: the table of each reporter.
-            excluded: names that an operator's decision has taken out.
+            excluded: names that an operator's decision has excluded.
             logs: the name that each reporter gives its logs; empty: they are its own.
         """
         places = [self._placed(table) for table in tables]
@@ -254,7 +254,7 @@ class HostUnion:
         return Counted(self._names, progress, named, named & ~counts, taken_out, rostered)
 
     def _placed(self, table: HostTable) -> NDArray[np.int64] | slice:
-        """The places of a table's hosts; if they follow each other a range, for which numpy copies less."""
+        """The places of a table's hosts; a range if they are consecutive, for which numpy copies less."""
         have = self._places.get(id(table), np.zeros(0, np.int64))
         if len(have) < len(table):
             index = self._index

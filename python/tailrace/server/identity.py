@@ -2,14 +2,14 @@
 
 A query whose first start is refused leaves, with all that it has reported; otherwise others wait for it:
 
-    sink of q, at the beginning     taken in: from here on it is waited for
+    sink of q, at the beginning     accepted: from here on it is waited for
     source of q                     refused: another query reads the same; q fails
     (the sink of q leaves)
     sink of q, sent meanwhile       refused
     q ends                          its row stays for a while, without anything reported
 
-A client that has reported progress, or that has reported in an earlier start, still counts: its rows are
-still to come.
+A client that has reported progress, or that has reported in an earlier start, still counts, because its rows
+are still expected.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BY_SERVER = "the server"
 
 
 def check_run(app: App, report: Report, journal: Journal) -> None:
-    """Refuses a run that another one has taken the place of.
+    """Refuses a run that another one has replaced.
 
     Raises:
         RefusedError: with the code REPLACED.
@@ -46,8 +46,8 @@ def check_run(app: App, report: Report, journal: Journal) -> None:
     client = app.clients.get(report.client)
     if client is None or client.run == report.run:
         return
-    # The last word of a start that was turned away may come when the next start has begun. Of such a start
-    # nothing is kept, so it would count as a newer one.
+    # The last request of a refused start may arrive when the next start has begun. Nothing is kept of a
+    # refused start, so it would count as a newer one.
     is_goodbye = report.leaving and not report.operators and not report.windows
     if not is_goodbye and not journal.was_replaced(client, report.run):
         return
@@ -60,11 +60,11 @@ def check_run(app: App, report: Report, journal: Journal) -> None:
 
 
 def hear(app: App, report: Report, moment: Moment, journal: Journal) -> Client:
-    """Notes that a client lives; a new run replaces its former one."""
+    """Notes that a client is alive; a new run replaces its former one."""
     client = app.clients.get(report.client)
     says_batches = report.version > 1
     if client is not None and client.run != report.run and _holds_nothing(app, client):
-        # Its last start was turned away, or has reported nothing: this start counts as the first.
+        # Its last start was refused, or has reported nothing: this start counts as the first.
         journal.drop_client(app, client)
         client = None
     if client is None:
@@ -93,7 +93,7 @@ def _holds_nothing(app: App, client: Client) -> bool:
 
 
 def _begin_again(operator: Operator, reporter: Reporter, *, says_batches: bool) -> None:
-    """Forgets when hosts rose last, which only the new run can say; nor is it known where that begins."""
+    """Resets the last progress of hosts, which only the new run can report; its beginning is unknown, too."""
     reporter.raised_tick = None
     if not says_batches:
         # The query was started with an earlier release.
@@ -120,11 +120,11 @@ class Rival:
 def rivals(app: App, report: Report, moment: Moment) -> dict[str, list[Rival]]:
     """Reporters that a report's client replaces, by operator.
 
-    They don't live any more. And the client reads all their inputs, or has replaced their sources, or they
-    come from a database of format 2, which didn't know who had reported its key groups.
+    They are dead. And the client reads all their inputs, or has replaced their sources, or they come from a
+    database of format 2, which didn't store the reporters of its key groups.
 
     Raises:
-        RefusedError: with the code CONFLICT: one of them lives, or has read more.
+        RefusedError: with the code CONFLICT: one of them is alive, or has read more.
     """
     found: dict[str, list[Rival]] = {}
     by = app.clients.get(report.client)
@@ -164,7 +164,7 @@ def _of_same_input(operator: Operator, client: str, reported: OperatorReport, mo
 def _behind(
     operator: Operator, client: str, reported: OperatorReport, took: set[str], moment: Moment
 ) -> list[Rival]:
-    """Reporters that don't say what they read, for they are behind a source or were inherited."""
+    """Reporters that don't report their inputs, because they follow a source or were inherited."""
     if not took and reported.key_groups is None:
         return []
     found: list[Rival] = []
@@ -217,7 +217,7 @@ def _conflict(operator: str, client: str, other: str, shared: str) -> str:
 
 
 def check_sources_first(app: App, report: Report) -> None:
-    """Refuses operators behind the sources of a start that was turned away.
+    """Refuses operators downstream of the sources of a refused start.
 
     Raises:
         RefusedError: with the code CONFLICT.
@@ -247,7 +247,7 @@ def is_turned_away(app: App, report: Report, error: RefusedError, journal: Journ
     said = {one.operator for one in report.operators if one.reads is not None}
     return (
         bool(reporters)
-        # A client that was let in before may be refused for new inputs.
+        # A client that was accepted before may be refused for new inputs.
         and not said & reporters.keys()
         and not any(map(_has_told, reporters.values()))
         and not any(client.name in other.took for other in app.clients.values())

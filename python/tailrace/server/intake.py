@@ -1,4 +1,4 @@
-"""Takes a report into an application's state: all checks first, then the changes."""
+"""Applies a report to an application's state: all checks first, then the changes."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _log = logging.getLogger(__name__)
 
 
 def check(app: App, report: Report, moment: Moment, limits: Limits, journal: Journal) -> None:
-    """Refuses a report that contradicts what is known, before anything of it is taken in.
+    """Refuses a report that contradicts the known state, before any of it is applied.
 
     Raises:
         RefusedError: its run was replaced, it reads what a live reporter reads, it closes a cycle of
-            operators, changes what an operator is, exceeds a limit, or has windows of an operator that is
-            unknown.
+            operators, changes the kind of an operator, exceeds a limit, or has windows of an unknown
+            operator.
     """
     identity.check_run(app, report, journal)
     identity.check_sources_first(app, report)
@@ -90,7 +90,7 @@ def _rewires(app: App, client: str, reported: OperatorReport) -> bool:
 
 
 def take_in(app: App, report: Report, moment: Moment, limits: Limits, journal: Journal) -> None:
-    """Takes in a report that `check` has let through."""
+    """Applies a report that `check` has accepted."""
     app.reported_at = moment.at
     client = identity.hear(app, report, moment, journal)
     gone = identity.rivals(app, report, moment)
@@ -105,7 +105,7 @@ def take_in(app: App, report: Report, moment: Moment, limits: Limits, journal: J
 
 
 def forget_silent(app: App, moment: Moment, limits: Limits, journal: Journal) -> None:
-    """Forgets hosts that were silent for too long, and dead clients that report nothing."""
+    """Removes hosts that were idle for too long, and dead clients that report nothing."""
     for operator in app.operators.values():
         for name, reporter in operator.reporters.items():
             silent = reporter.hosts.silent_for(limits.forget_hosts_after)
@@ -116,7 +116,7 @@ def forget_silent(app: App, moment: Moment, limits: Limits, journal: Journal) ->
                 journal.add_audit(app, moment.at, line)
     busy = {name for operator in app.operators.values() for name in operator.reporters}
     for name in app.clients.keys() - busy:
-        # A client that was turned away just now may have another report under way.
+        # A client that was refused just now may have another report in transit.
         if app.clients[name].is_silent(moment):
             journal.drop_client(app, app.clients.pop(name))
 
@@ -142,7 +142,7 @@ def _operator(app: App, reported: OperatorReport, journal: Journal) -> Operator:
 
 @dataclass(frozen=True)
 class _Around:
-    """Values that all operators of a report share; `is_tight`: there is room for hosts of rosters only."""
+    """Values that all operators of a report share; `is_tight`: only hosts of rosters fit."""
 
     report: Report
     moment: Moment
@@ -212,7 +212,7 @@ class _Intake:
         return reporter
 
     def _begin(self) -> None:
-        """Finds out whether the client has gone back, and forgets what comes again."""
+        """Detects whether the client has gone back, and discards progress that will be reported again."""
         reporter, batches = self._reporter, self._batches
         before = reporter.batches_before = reporter.batches
         if batches is None:
@@ -303,7 +303,7 @@ class _Intake:
             return
         if reporter.raised_tick is not None and not self._reported.unread:
             idle_after = reporter.hosts.idle_after
-            # One pause adds a bounded time: perhaps no host logged in it, and then no host was silent.
+            # One pause adds a bounded time: perhaps no host logged in it, and then no host was idle.
             most = _HOUR if idle_after is None else idle_after // 2
             reporter.hosts.active += min(max(tick - reporter.raised_tick, 0), most)
         reporter.raised_tick = tick

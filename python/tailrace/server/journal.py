@@ -31,25 +31,25 @@ class Journal(Protocol):
         """Writes a new client, and gives it its id."""
 
     def replace_run(self, client: Client, run: str) -> None:
-        """Writes that another run speaks for the client; the former one never does again."""
+        """Writes that another run reports for the client; the former one never does again."""
 
     def drop_client(self, app: App, client: Client) -> None:
-        """Deletes a client that reports nothing any more."""
+        """Deletes a client that no longer reports anything."""
 
     def add_operator(self, app: App, operator: Operator) -> None:
         """Writes a new operator, and gives it its id."""
 
     def put_operator(self, app: App, operator: Operator) -> None:
-        """Writes what has changed of an operator itself."""
+        """Writes changes of an operator itself."""
 
     def put_reporter(self, app: App, reporter: Reporter) -> None:
-        """Writes what has changed of a reporter but its hosts and key groups."""
+        """Writes changes of a reporter, except its hosts and key groups."""
 
     def put_client(self, app: App, client: Client) -> None:
-        """Writes what has changed of a client."""
+        """Writes changes of a client."""
 
     def drop_operator(self, app: App, operator: Operator) -> None:
-        """Deletes an operator with all that is known of it."""
+        """Deletes an operator with all of its data."""
 
     def add_reporter(self, app: App, operator: Operator, reporter: Reporter) -> None:
         """Writes a new reporter, and gives it its id."""
@@ -73,10 +73,10 @@ class Journal(Protocol):
         """Deletes all key groups."""
 
     def put_excluded(self, operator: Operator, host: str, *, excluded: bool) -> None:
-        """Takes a host out, or back in."""
+        """Excludes a host, or includes it again."""
 
     def put_window(self, operator: Operator, window: WindowReport) -> None:
-        """Writes a window's completeness, unless a later report of it is there."""
+        """Writes a window's completeness, unless there is a later report of it."""
 
     def add_audit(self, app: App, at: int, line: AuditLine) -> None:
         """Writes a line of the audit table."""

@@ -1,8 +1,8 @@
 """Reports, overrides and reads of state and database, each as one transaction.
 
 A report raises maxima; the low watermarks that follow are written in the same transaction, and then it is
-answered. The transaction first takes the application's lock, then reads what other servers have written. So
-it knows what any server has answered before, and no answer is below that.
+answered. The transaction first takes the application's lock, then reads the writes of other servers. So it
+sees the earlier answers of all servers, and no answer is below them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Ledger:
         database: the database of the applications.
         store: its statements.
         clock: microseconds since 1970-01-01 UTC.
-        tick: microseconds of a clock that nobody sets; None: as `clock`, if that was given.
+        tick: microseconds of a monotonic clock; None: as `clock`, if that was given.
         limits: the server's.
 
     Attributes:
@@ -201,9 +201,9 @@ class Ledger:
             The moment that the audit table has for it.
 
         Raises:
-            RefusedError: what it names is unknown, the time is in the future of all that is known, or it
-                isn't confirmed.
-            DatabaseError: it hasn't happened, or isn't known to have.
+            RefusedError: it names something unknown, the time is after all known event times, or it isn't
+                confirmed.
+            DatabaseError: it isn't known to have been applied.
         """
         moment = self.now()
         refused: RefusedError | None = None

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 MAX_NAME = 200
 
-# No control characters, which databases and terminals stumble over. Lone surrogates pydantic refuses itself.
+# No control characters, which databases and terminals can't handle. pydantic itself refuses lone surrogates.
 NAME_PATTERN = r"^[^\x00-\x1f\x7f-\x9f]+$"
 
-# Control characters, and halves of characters, which are no text.
+# Control characters and lone surrogates.
 _UNFIT = r"\x00-\x1f\x7f-\x9f\ud800-\udfff"
 _CONTROL = re.compile(f"[{_UNFIT}]")
 _ENCODED = re.compile(f"[{_UNFIT}%]")
@@ -65,8 +65,8 @@ def shown_some(names: Sequence[str], most: int = 5, *, quoted: bool = True, of: 
     Args:
         names: all names, for instance of hosts.
         most: the number of names to show.
-        quoted: writes each as Python writes it, so that no name is taken for the text around it.
-        of: how many there are, if `names` are only the first of them.
+        quoted: writes each as a Python literal, so that no name is mistaken for the text around it.
+        of: the number of all names, if `names` are only the first of them.
     """
     count = len(names) if of is None else of
     shown = ", ".join(repr(name) if quoted else name for name in names[:most])
@@ -98,7 +98,7 @@ class InputIndex:
         self._parts: dict[str, dict[str, set[str]]] = {}
 
     def update(self, reads: Mapping[str, tuple[str, ...]]) -> None:
-        """Takes in what clients read now; what is the same object as before costs nothing.
+        """Applies the current inputs of clients; an object that is the same as before costs nothing.
 
         Args:
             reads: the inputs of all clients, by client.
@@ -114,7 +114,7 @@ class InputIndex:
                     self._parts.setdefault(topic, {}).setdefault(client, set()).add(name)
 
     def sharing(self, inputs: Inputs) -> dict[str, str]:
-        """Clients that have something of some inputs, each with the first by name of what both have."""
+        """Clients that share some inputs, each with the first common input by name."""
         found: dict[str, str] = {}
 
         def note(client: str, name: str) -> None:

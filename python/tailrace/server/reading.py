@@ -18,13 +18,13 @@ MOST_WAITING = 256
 """The maximum number of waiting reads; a further one must retry."""
 
 SHARED_SECONDS = 2.0
-"""The greatest age of a shared answer; open pages ask as often."""
+"""The greatest age of a shared answer; open pages refresh as often."""
 
 _MOST_SHARED = 256
 
 
 class BusyError(Exception):
-    """Too many requests wait, so this one isn't done. Its text is for the client."""
+    """Too many requests wait, so this one isn't executed. Its text is for the client."""
 
 
 class Reader:
@@ -41,12 +41,12 @@ class Reader:
         self._shared: dict[Hashable, tuple[float, asyncio.Future[Any]]] = {}
 
     def stop(self) -> None:
-        """Ends the thread; what waits isn't done."""
+        """Ends the thread; waiting requests aren't executed."""
         self._thread.shutdown(wait=True, cancel_futures=True)
         self._ledger.close()
 
     async def call(self, function: Callable[[Ledger], _Result]) -> _Result:
-        """Runs a function on the ledger and returns, or raises, what it does.
+        """Runs a function on the ledger, and returns its result or raises its error.
 
         Raises:
             BusyError: too many wait already.
@@ -60,7 +60,7 @@ class Reader:
             self._waiting -= 1
 
     async def share(self, key: Hashable, function: Callable[[Ledger], _Result]) -> _Result:
-        """Runs a function once for all who ask with the same key within SHARED_SECONDS."""
+        """Runs a function once for all callers with the same key within SHARED_SECONDS."""
         now = time.monotonic()
         at, known = self._shared.get(key, (0.0, None))
         is_old = known is not None and known.done() and (now - at > SHARED_SECONDS or _has_failed(known))
@@ -69,7 +69,7 @@ class Reader:
                 self._shared = {k: v for k, v in self._shared.items() if now - v[0] <= SHARED_SECONDS}
             known = asyncio.ensure_future(self.call(function))
             self._shared[key] = (now, known)
-        # The first who asked may go away while others still wait.
+        # The first caller may disconnect while others still wait.
         found: _Result = await asyncio.shield(known)
         return found
 

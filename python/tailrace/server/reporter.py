@@ -19,11 +19,11 @@ LIVE_FOR = 60 * SECOND
 
 
 class RefusedError(Exception):
-    """A request that contradicts what is known; nothing has changed. Its text is for the client.
+    """A request that contradicts the known state; nothing has changed. Its text is for the client.
 
     Args:
         reason: the text.
-        code: names a refusal that a client must know from others; see protocol.
+        code: identifies a refusal that a client must distinguish from others; see protocol.
     """
 
     def __init__(self, reason: str, code: str | None = None) -> None:
@@ -70,9 +70,9 @@ class RosterState:
     """The state of a source's roster.
 
     Attributes:
-        stated: the client has said what counts: a list, or those seen.
-        version: of the roster that the server has; empty for none.
-        wanted: the version that the client has named last.
+        stated: the client has reported which hosts count: a list, or those seen.
+        version: of the server's roster; empty for none.
+        wanted: the version that the client last named.
     """
 
     stated: bool = False
@@ -81,7 +81,7 @@ class RosterState:
 
     @property
     def missing(self) -> bool:
-        """The client has a roster that never arrived here: nothing may be concluded from the hosts known."""
+        """True if the client has a roster that never arrived here: the known hosts prove nothing then."""
         return self.wanted != self.version or (bool(self.wanted) and not self.stated)
 
 
@@ -90,13 +90,13 @@ class Settings:
     """An operator's settings in the last report of a client.
 
     Attributes:
-        completeness: the decimal as it was reported; "1" for what is no source.
-        idle_after: how long a source waits for a silent host, in microseconds; None: silent hosts count.
-        key_groups: how many key groups there are; None: the client doesn't say. hosts.INHERITED: those there
-            are come from a database of format 2, and whose client hasn't reported since.
+        completeness: the decimal as it was reported; "1" if the operator isn't a source.
+        idle_after: how long a source waits for an idle host, in microseconds; None: idle hosts count.
+        key_groups: the number of key groups; None: the client doesn't report it. hosts.INHERITED: the
+            existing ones come from a database of format 2, and the client hasn't reported since.
         reads: its inputs, or its output; None: unknown.
-        label: what the operator does, in words; empty: the client has never said.
-        logs: the name of logs that several clients read parts of; empty: they are this client's own.
+        label: the description of the operator; empty: the client has never sent one.
+        logs: the name of logs of which several clients read parts; empty: they are this client's own.
     """
 
     upstreams: tuple[str, ...] = ()
@@ -113,18 +113,19 @@ class Reporter:
     """The reports of one client about one operator. Times are microseconds.
 
     Attributes:
-        id: in the database; 0 as long as it isn't there.
+        id: in the database; 0 before it is stored.
         stamps: the input low watermark that a source's records were stamped with.
-        told_input, told_output: low watermarks that it was told; the output never goes back.
+        told_input, told_output: low watermarks of its last answer; the output never goes back.
         groups: output low watermark by key group; changed by `raise_groups` and `drop_groups` alone.
         hosts: of a source; empty for others.
-        overflowed: the hosts' `active` when it last told of more hosts than are kept; None: never.
-        raised_tick: when hosts rose last, by this server's clock of durations; None: not since it started.
-        warnings: texts on what the server has ignored in its last report.
-        batches: how many micro-batches it includes; None: its client doesn't say.
+        overflowed: the hosts' `active` when it last reported more hosts than are kept; None: never.
+        raised_tick: the last progress of hosts, by this server's monotonic clock; None: none since it
+            started.
+        warnings: texts about the parts of its last report that the server has ignored.
+        batches: the number of micro-batches that it includes; None: its client doesn't report it.
         batches_before: the same before the last report.
-        begun: whether this run has said so. Before that, it may have gone back.
-        had: how many it had included when it went back; None: it has caught up, or never went back.
+        begun: whether this run has reported it. Before that, the run may have gone back.
+        had: the number that it had included when it went back; None: it has caught up, or never went back.
     """
 
     id: int
@@ -151,17 +152,17 @@ class Reporter:
         return key_groups is None or key_groups == self.settings.key_groups
 
     def raise_groups(self, groups: Mapping[str, int]) -> None:
-        """Takes in what key groups have risen to."""
+        """Applies the progress of key groups."""
         self.groups.update(groups)
         self._least = None
 
     def drop_groups(self) -> None:
-        """Forgets all key groups."""
+        """Removes all key groups."""
         self.groups.clear()
         self._least = None
 
     def least_group(self) -> int | None:
-        """The low watermark of the key group that is behind all others; None without any."""
+        """The low watermark of the slowest key group; None without any."""
         if self._least is None and self.groups:
             self._least = min(self.groups.values())
         return self._least
@@ -186,7 +187,7 @@ class Reporter:
         return self.stamps is None and bool((self.hosts.progress == NEVER).all())
 
     def tell(self, low_input: int | None, low_output: int | None) -> None:
-        """Remembers an answer, which is never below earlier outputs.
+        """Stores an answer, which is never below earlier outputs.
 
         Inputs may fall: before the first report of a query's own source, its sink may get the input of
         another source of the same name.

@@ -1,4 +1,4 @@
-"""The queries that report an operator, in words: of `answers.ReporterState` as JSON has it."""
+"""The queries that report an operator, in words, from `answers.ReporterState` as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _READS = 2
 
 
 def shown_holders(reporters: Sequence[Mapping[str, Any]]) -> str:
-    """The queries for which an operator's low watermark waits, each with what the operator does there."""
+    """The queries that hold back an operator's low watermark, each with the operator's description."""
     found = [r for r in reporters if r["holds"]] or (reporters if len(reporters) == 1 else [])
     texts = [f"{r['label']} of {shown_query(r)}" if r["label"] else shown_query(r) for r in found]
     return shown_some(texts, _HOLDERS, quoted=False)

@@ -74,7 +74,7 @@ def shown_hosts(ledger: Ledger, choice: Choice) -> dict[str, Any]:
     hosts = hostpages.host_page(app, choice.asked(), ledger.clock(), ledger.limits)
     pages = max(1, -(-hosts.total // HOSTS))
     if choice.page > pages:
-        # There were more when the page was chosen.
+        # There were more when the user chose the page.
         choice = replace(choice, page=pages)
         hosts = hostpages.host_page(app, choice.asked(), ledger.clock(), ledger.limits)
     return {"hosts": hosts, "choice": choice, "pages": pages}
@@ -86,14 +86,14 @@ def _host(host: HostState, state: AppState) -> str:
 
 
 def _held_by(operator: OperatorState) -> str:
-    """The queries that hold an operator, where it doesn't go without saying who they are."""
+    """The queries that hold back an operator, where they aren't obvious."""
     if len(operator.reporters) > 1:
         return shown_holders([reporter.model_dump() for reporter in operator.reporters])
     return next((reporter.query for reporter in operator.reporters if reporter.query), "")
 
 
 def _warnings(state: AppState) -> Iterator[tuple[str, str]]:
-    """Operators whose queries are gone, or were told that something wasn't taken."""
+    """Operators whose queries have ended, or had a part of their report ignored."""
     for operator in state.topology:
         for reporter in operator.reporters:
             if not reporter.live:

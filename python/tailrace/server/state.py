@@ -1,4 +1,4 @@
-"""An application in memory: its operators, who reports them, and the low watermarks that follow."""
+"""An application in memory: its operators, their reporters, and the resulting low watermarks."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _APART = 5
 
 @dataclass(frozen=True)
 class Limits:
-    """The server's limits, and how long it remembers.
+    """The server's limits and retention.
 
     Attributes:
         future: how far ahead of the server's clock a time may be, in microseconds.
-        forget_hosts_after: how long a host without a roster may be silent before it is forgotten.
+        forget_hosts_after: how long a host without a roster may be idle before it is removed.
         hosts: hosts of one reporter of a source.
         app_hosts: hosts of all reporters of an application.
         groups: key groups of one reporter of an operator.
@@ -60,12 +60,12 @@ class Operator:
     """An operator with its decisions, its answers and its reporters. Times are microseconds.
 
     Attributes:
-        id: in the database; 0 as long as it isn't there.
+        id: in the database; 0 before it is stored.
         advanced_to: a person's decision; the output low watermark is at least that.
-        told_input, told_output: low watermarks that readers were told; they never go back.
-        excluded: hosts that a person has taken out.
+        told_input, told_output: low watermarks in answers to readers; they never go back.
+        excluded: hosts that a person has excluded.
         reporters: its reporters, by the names of their clients.
-        removed: taken out by a person's decision until it is reported again; what was told is kept.
+        removed: removed by a person's decision until it is reported again; its answers are kept.
         left_upstreams: its upstreams when it was removed.
     """
 
@@ -91,7 +91,7 @@ class Operator:
 
     @property
     def reported_at(self) -> int:
-        """When it was reported last."""
+        """The time of its last report."""
         return max((reporter.reported_at for reporter in self.reporters.values()), default=0)
 
     @property
@@ -103,13 +103,13 @@ class Operator:
         return tuple(dict.fromkeys(every))
 
     def sharing(self, inputs: Inputs) -> dict[str, str]:
-        """Clients of reporters that read something of some inputs, each with what both read."""
+        """Clients of reporters that read any of some inputs, each with the common inputs."""
         reads = {name: reporter.settings.reads for name, reporter in self.reporters.items()}
         self._readers.update({name: names for name, names in reads.items() if names is not None})
         return self._readers.sharing(inputs)
 
     def completeness_text(self) -> str:
-        """The strictest share of hosts of any reporter, as it was said; without reporters 1."""
+        """The strictest share of hosts of any reporter, as it was reported; without reporters 1."""
         shares = [reporter.settings.completeness for reporter in self.reporters.values()]
         return max(shares, key=parse_completeness, default="1")
 
@@ -122,19 +122,19 @@ class Operator:
         self._counted = self._node = None
 
     def shrunk(self) -> None:
-        """A reporter or a host has left."""
+        """Called when a reporter or a host was removed."""
         self._union = HostUnion()
         self.changed()
 
     def exclude(self, host: str, *, excluded: bool) -> None:
-        """Takes a host out, or back in."""
+        """Excludes a host, or includes it again."""
         (self.excluded.add if excluded else self.excluded.discard)(host)
         for reporter in self.reporters.values():
             reporter.hosts.exclusions_changed()
         self.changed()
 
     def hosts(self) -> Counted:
-        """All hosts of a source, of all reporters put together."""
+        """All hosts of a source, merged over all reporters."""
         if self._counted is None:
             reporters = self.reporters.values()
             tables = [reporter.hosts for reporter in reporters]
@@ -197,9 +197,9 @@ class App:
     """An application.
 
     Attributes:
-        id: in the database; 0 if it isn't there yet.
-        version: the version of its rows that this state has taken in.
-        told: the global low watermark that readers were told.
+        id: in the database; 0 before it is stored.
+        version: the version of its rows that this state includes.
+        told: the global low watermark in answers to readers.
         clients: queries by name.
     """
 
@@ -213,7 +213,7 @@ class App:
     _order: list[str] | None = None
 
     def rewired(self) -> None:
-        """Operators have come or gone, or read from others."""
+        """Called when operators were added or removed, or have other upstreams."""
         self._order = None
 
     def present(self) -> dict[str, Operator]:
@@ -239,17 +239,17 @@ class App:
         return read_through(self.edges(), removed, self.order())
 
     def order(self) -> list[str]:
-        """All operators, each behind those that it reads from."""
+        """All operators, each after its upstreams."""
         if self._order is None:
             self._order = sort(self.edges())
         return self._order
 
     def computed(self, limits: Limits, mute: Collection[str] = ()) -> LowWatermarks:
-        """All low watermarks as they follow from what is known now, whatever was told before.
+        """All low watermarks that follow from the current state, regardless of earlier answers.
 
         Args:
             limits: the server's.
-            mute: sources that count as if nothing was known of them.
+            mute: sources that are treated as unknown.
         """
         nodes: dict[str, Node] = {}
         advanced: dict[str, int] = {}
@@ -261,7 +261,7 @@ class App:
         return low_watermarks(nodes, self.order(), advanced)
 
     def remembered(self, limits: Limits) -> LowWatermarks:
-        """All low watermarks as readers are told them: none below what was told."""
+        """All low watermarks for readers: none below earlier answers."""
         nodes = {name: o.node(limits.forget_hosts_after) for name, o in self.operators.items()}
         outputs = {name: latest(o.told_output, o.advanced_to) for name, o in self.operators.items()}
         inputs = {name: o.told_input for name, o in self.operators.items()}
@@ -279,7 +279,7 @@ class App:
         return operator
 
     def newest(self) -> int:
-        """The greatest event time that is known of in the application; 0 if there is none."""
+        """The greatest known event time of the application; 0 if there is none."""
         reporters = [r for o in self.operators.values() for r in o.reporters.values()]
         times = [reporter.hosts.counted().newest() for reporter in reporters]
         times += [reporter.stamps for reporter in reporters]

@@ -1,8 +1,7 @@
 """Applications in the database: every write, each of which raises a maximum or is somebody's decision.
 
-A decision is an operator's settings, its roster, excluded hosts. There the latest write stands, and the lock
-of the application says which one that is. `loading` reads what is written here, `records` has what is only
-ever shown.
+A decision is an operator's settings, its roster, excluded hosts. The latest decision counts, and the lock of
+the application orders them. `loading` reads these rows, `records` has rows that are only shown.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _RUNS_KEPT = 1_000
 
 
 class Store:
-    """The statements of a transaction; see schema for what the columns mean. A Journal."""
+    """The statements of a transaction; see schema for the meaning of the columns. A Journal."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -52,7 +51,7 @@ class Store:
             AND name IN (SELECT name FROM {rows})"""
 
     def names(self) -> list[str]:
-        """All applications, by name, but those of which every operator was removed."""
+        """All applications, by name, except those of which every operator was removed."""
         found = self._database.rows(
             """SELECT name FROM app WHERE NOT EXISTS (SELECT 1 FROM operator WHERE app_id = app.id)
             OR EXISTS (SELECT 1 FROM operator WHERE app_id = app.id AND removed = 0) ORDER BY name"""
@@ -78,7 +77,7 @@ class Store:
         self.lock(name)
 
     def refresh(self, app: App, moment: Moment, *, at_start: bool = False) -> None:
-        """Takes in what has been written since the version that is known; see loading."""
+        """Reads the changes since the known version; see loading."""
         refresh(self._database, app, moment, at_start=at_start)
 
     def was_replaced(self, client: Client, run: str) -> bool:
@@ -243,7 +242,7 @@ class Store:
         self._database.run(insert if excluded else delete, operator.id, host)
 
     def put_app(self, app: App) -> None:
-        """Writes what has changed of an application itself."""
+        """Writes changes of an application itself."""
         self._database.run(
             "UPDATE app SET told = ?, reported_at = ? WHERE id = ?", app.told, app.reported_at, app.id
         )
@@ -251,7 +250,7 @@ class Store:
     def put_window(self, operator: Operator, window: WindowReport) -> None:
         """See Journal."""
         missing = [host.model_dump() for host in sorted(window.missing, key=lambda host: host.host)]
-        # The greatest report stands, in whatever order reports come.
+        # The greatest report counts, in whatever order reports arrive.
         self._database.run(
             """INSERT INTO closed_window (operator_id, start_at, end_at, late_rows, passed, expected, missing)
             VALUES (?, ?, ?, ?, ?, ?, ?)

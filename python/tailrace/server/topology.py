@@ -1,11 +1,11 @@
 """Low watermarks along a topology: each operator's input and output, and the application's own.
 
     input  = min of the outputs of the upstreams (and, of a source, of the stamps that it starts from)
-    output = min of the input and what the operator itself holds back
+    output = min of the input and the operator's own bounds
     global = min of the outputs of the sinks, or of the operators with no downstream where there is no sink
 
-None is minus infinity: nothing is known yet. An answer is never taken back, so each low watermark is at least
-the value that was told before.
+None is minus infinity: nothing is known yet. Answers never go back, so each low watermark is at least its
+previous answer.
 
 `upstreams` are the operators that each operator reads from, unknown ones too.
 """
@@ -31,8 +31,8 @@ class Node:
         upstreams: names of the operators whose output it reads; they may be unknown still.
         sink: the application's low watermark is that of its sinks.
         bounds_input: low watermarks from outside that its input can't be above: a source's stamps.
-        bounds_output: low watermarks that it holds its output at: of a source's hosts, or of key groups.
-        removed: it isn't there any more: who reads from it reads from its upstreams.
+        bounds_output: low watermarks that bound its output: of a source's hosts, or of key groups.
+        removed: it no longer exists: its readers read from its upstreams.
     """
 
     upstreams: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Node:
     removed: bool = False
 
     def muted(self) -> Node:
-        """This operator as if nothing was known of it."""
+        """This operator as if it was unknown."""
         return replace(self, bounds_output=[None])
 
 
@@ -51,7 +51,7 @@ class LowWatermarks:
     """The low watermarks of an application, in microseconds.
 
     Attributes:
-        inputs: by operator that wasn't removed; None where it has no input or nothing is known of it.
+        inputs: by operator that wasn't removed; None where it has no input or none is known.
         outputs: the same for outputs.
         application: the global one.
     """
@@ -73,7 +73,7 @@ def low_watermarks(
     Args:
         nodes: its operators by name.
         order: their names, from `sort`.
-        outputs: lower bounds of outputs: values told before, or a person's decision.
+        outputs: lower bounds of outputs: earlier answers, or a person's decision.
         inputs: lower bounds of inputs.
         told: the lower bound of the global low watermark.
     """
@@ -110,7 +110,7 @@ def _ends(nodes: Mapping[str, Node], order: Sequence[str]) -> list[str]:
 
 
 def sort(upstreams: Mapping[str, Iterable[str]]) -> list[str]:
-    """The known operators, each behind those that it reads from; they must have no cycle."""
+    """The known operators, each after its upstreams; they must have no cycle."""
     return [name for name in TopologicalSorter(upstreams).static_order() if name in upstreams]
 
 
@@ -154,7 +154,7 @@ def read_through(
 
 
 def held_by(upstreams: Mapping[str, Iterable[str]], low: LowWatermarks) -> list[str]:
-    """The operators that hold the global low watermark back themselves, not through their upstreams."""
+    """The operators that hold back the global low watermark themselves, not through their upstreams."""
 
     def holds(name: str) -> bool:
         output = low.outputs.get(name)
@@ -168,7 +168,7 @@ def held_by(upstreams: Mapping[str, Iterable[str]], low: LowWatermarks) -> list[
 
 
 def find_cycle(upstreams: Mapping[str, Iterable[str]]) -> list[str] | None:
-    """A circle of operators that read from each other, the first one at both ends; None without any."""
+    """A cycle of operators that read from each other, the first one at both ends; None without any."""
     try:
         TopologicalSorter(upstreams).prepare()
     except CycleError as error:

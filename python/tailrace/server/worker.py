@@ -1,4 +1,4 @@
-"""The one thread that state and database belong to. Reports that wait together share a transaction."""
+"""The only thread that uses state and database. Reports that wait together share a transaction."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Result = TypeVar("_Result")
 _MAX_TOGETHER = 64
 _MOST_WAITING = 1_024
 _TIDY_SECONDS = 2.0
-# The database is checked this often while nobody reports, so that a health check needs no thread.
+# The interval of database checks while nobody reports, so that a health check needs no thread.
 _LOOK_SECONDS = 5.0
 _STUCK_SECONDS = 90.0
 _log = logging.getLogger(__name__)
@@ -37,13 +37,13 @@ class Tally:
     """Counts since the server started, for the metrics.
 
     Attributes:
-        reports: reports that were taken for a transaction.
+        reports: reports that were accepted into a transaction.
         refused: reports among them that contradicted the known state.
         failed: reports among them that the database, or a fault of the server, stopped.
         transactions: transactions that have succeeded.
-        transaction_seconds: the time that they took.
+        transaction_seconds: their total time.
         is_failing: whether the database has refused the last transaction.
-        is_unreadable: whether the worker's last look at the database has failed.
+        is_unreadable: whether the worker's last read of the database has failed.
         seen_at: when the worker was last between two jobs, by the monotonic clock.
     """
 
@@ -69,7 +69,7 @@ class _Reported:
 
 
 class Worker:
-    """Runs what it is given, in order, until it is stopped.
+    """Runs jobs in order, until it is stopped.
 
     Args:
         ledger: nobody else may use it.
@@ -91,16 +91,16 @@ class Worker:
         return self._thread.is_alive()
 
     def stop(self) -> None:
-        """Ends the thread when all that it was given before is done."""
+        """Ends the thread when all earlier jobs are done."""
         self._jobs.put(None)
         self._thread.join()
         self._ledger.close()
 
     async def report(self, app: str, report: Report) -> ReportAnswer:
-        """Takes a report in; it is in the database when this returns.
+        """Accepts a report; it is in the database when this returns.
 
         Raises:
-            RefusedError: it contradicts what is known.
+            RefusedError: it contradicts the known state.
             DatabaseError: the database fails.
             BusyError: too many wait already.
         """
@@ -111,7 +111,7 @@ class Worker:
         return await asyncio.wrap_future(answer)
 
     async def call(self, function: Callable[[Ledger], _Result]) -> _Result:
-        """Runs a function on the ledger and returns, or raises, what it does."""
+        """Runs a function on the ledger, and returns its result or raises its error."""
         answer: Future[_Result] = Future()
 
         def job() -> None:
@@ -152,7 +152,7 @@ class Worker:
         return following if waiting else self._next()
 
     def _next(self) -> _Reported | Callable[[], None] | None:
-        """Waits for a job; tidies up first, once in a while, when nobody waits."""
+        """Waits for a job; when none waits, cleans up first from time to time."""
         if self._jobs.empty() and time.monotonic() - self._tidied > _TIDY_SECONDS:
             self._tidy()
         while True:
@@ -167,7 +167,7 @@ class Worker:
             self._ledger.tidy()
             self._ledger.names()
         except DatabaseError as error:
-            # No client waits for this; the next transaction tells its client of the error.
+            # No client waits for this; the next transaction reports the error to its client.
             log = _log.debug if self.tally.is_unreadable else _log.warning
             log("The store can't be looked at: %s", error)
             self.tally.is_unreadable = True
@@ -183,7 +183,7 @@ class Worker:
             answers += self._ledger.report([(job.app, job.report) for job in jobs])
         except Exception as error:  # noqa: BLE001  raised where it is awaited
             answers += [error] * len(jobs)
-        # An error in one application's reports is no error of the database.
+        # An error in one application's reports isn't an error of the database.
         failed = [answer for answer in answers if isinstance(answer, DatabaseError)]
         is_failing = bool(jobs) and len(failed) == len(jobs)
         if is_failing and not self.tally.is_failing:

@@ -1,4 +1,4 @@
-"""The numbers that a sizing is made of, each with the measurement or the decision that it comes from.
+"""The constants of a sizing, each with the measurement or the decision that it comes from.
 
 Times are of the machines of `benchmarks/results`: a core of an AMD EPYC or an Intel Xeon of a cloud.
 """
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Constant:
-    """A number, what it is, and the file that it comes from.
+    """A number, its meaning, and the file that it comes from.
 
     Attributes:
         value: in `unit`.
         unit: of the value.
-        means: what it is.
+        means: its meaning.
         source: a path of the repository.
     """
 

@@ -22,17 +22,17 @@ _HALVINGS = 40
 
 @dataclass(frozen=True)
 class Limit:
-    """Something that a load may be too much for.
+    """A limit that a load may exceed.
 
     Attributes:
-        name: what breaks.
-        value: how much of it the load takes.
-        limit: how much there may be.
+        name: of the limit.
+        value: the use by the load.
+        limit: the maximum.
         unit: of both: "s", "bytes", "cores", "1/s".
-        events: rows a second of both streams at which it breaks, with these partitions and cores; None if
-            it doesn't depend on them.
-        then: what happens when it breaks.
-        setting: what to change.
+        events: rows per second of both streams at which it is exceeded, with these partitions and cores; None
+            if it doesn't depend on them.
+        then: the effect of exceeding it.
+        setting: the remedy.
     """
 
     name: str
@@ -74,10 +74,10 @@ class _Rule:
 
 
 def limits(load: Load, partitions: int, cores: int) -> tuple[Limit, ...]:
-    """All limits that apply, in the order in which they break.
+    """All limits that apply, in the order in which a growing load exceeds them.
 
     Args:
-        load: what comes in.
+        load: the load.
         partitions: of the state.
         cores: of all executors.
     """
@@ -98,7 +98,7 @@ def limits(load: Load, partitions: int, cores: int) -> tuple[Limit, ...]:
 
 
 def _breaks_at(rule: _Rule, load: Load, partitions: int, cores: int) -> float | None:
-    """The multiple of the load's events at which the rule breaks."""
+    """The multiple of the load's events at which the limit is exceeded."""
 
     def broken(times: float) -> bool:
         measured = rule.measure(

@@ -34,7 +34,7 @@ class Prices:
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """A label join (`how="left"`), and what is around it.
+    """A label join (`how="left"`), and its environment.
 
     Attributes:
         left: rows a second of the left stream.
@@ -145,5 +145,5 @@ class Load:
 
     @property
     def step(self) -> float:
-        """Seconds for which expired left rows wait for each other, at most; 0 for none."""
+        """The maximum seconds for which expired left rows stay buffered; 0 for none."""
         return self.window / RELEASE_STEPS if self.release_every is None else self.release_every

@@ -36,8 +36,8 @@ def as_pairs(sized: Size, asked: Load) -> Pairs:
     """For people.
 
     Args:
-        sized: what was calculated.
-        asked: the load as it was given: what it leaves open was suggested.
+        sized: the result.
+        asked: the load as it was given: missing values were suggested.
     """
     return Pairs(list(_lines(sized, asked)), _NAME)
 

@@ -22,9 +22,9 @@ class State:
     """The state of a join.
 
     Attributes:
-        left_rows: that wait.
-        right_rows: that wait.
-        matched_rows: matches that wait for their group; with eager matching only.
+        left_rows: buffered.
+        right_rows: buffered.
+        matched_rows: buffered matches; with eager matching only.
         bytes: of all of them.
         partition_bytes: of one partition.
         local_bytes: the most on the local disks of all executors.
@@ -47,7 +47,7 @@ class State:
 
     @property
     def rows(self) -> float:
-        """All rows that wait."""
+        """All buffered rows."""
         return self.left_rows + self.right_rows + self.matched_rows
 
 
@@ -74,7 +74,7 @@ def state(load: Load, partitions: int) -> State:
     """
     behind = load.delay + load.trigger + load.step / 2
     left_rows = load.left * (load.after + behind)
-    # Found on arrival, a match is kept with its left row, and a right row waits for left rows only.
+    # Found on arrival, a match is kept with its left row, and a right row is buffered for left rows only.
     right_rows = load.right * ((load.before if load.eager else load.window) + behind)
     matched_rows = load.left * load.matches * (load.after + behind) if load.eager else 0.0
     left, right = left_stored(load), right_stored(load)

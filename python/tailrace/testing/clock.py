@@ -50,7 +50,7 @@ def from_millis(number: int) -> dt.datetime:
 
 
 def check_order(now: dt.datetime, to: dt.datetime) -> None:
-    """Refuses a time that is over.
+    """Refuses a time in the past.
 
     Raises:
         ValueError: it is before `now`.

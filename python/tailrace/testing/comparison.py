@@ -44,8 +44,8 @@ def assert_stream_equals_batch(
             ("user int, clicked_at timestamp", [(7, "12:01")]),
         )
 
-    The rows of a stream come in the order in which they are given, so a watermark's delay has to allow for
-    their disorder. At the end event time moves on by ten years. Micro-batches, restarts between them and the
+    The rows of a stream arrive in the given order, so a watermark's delay has to allow for their disorder. At
+    the end event time advances by ten years. Micro-batches, restarts between them and the
     order of the streams are random.
 
     Args:
@@ -87,7 +87,7 @@ def _streamed(
         query.advance(test.now + END)
         rows = query.rows()
         changes = query.changes()
-    assert not changes, changes  # noqa: S101 - what this function is for
+    assert not changes, changes  # noqa: S101 - the purpose of this function
     return rows
 
 
@@ -96,9 +96,9 @@ def check_same(expected: Iterable[Any], found: Iterable[Any], of: str, by: str) 
 
     Args:
         expected: the right ones.
-        found: those to be judged.
-        of: where they came from.
-        by: where the right ones came from.
+        found: the ones to check.
+        of: their origin.
+        by: the origin of the right ones.
 
     Raises:
         AssertionError: they differ.

@@ -1,4 +1,4 @@
-"""A pipeline that crashes at every step of its checkpoint, and has to give the same rows."""
+"""A pipeline that crashes at every step of its checkpoint, and must write the same rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def crash_at_every_step(
     most: int | None = None,
     by: Crash = "fault",
 ) -> list[str]:
-    """Proves that a pipeline gives the same rows wherever it crashes.
+    """Checks that a pipeline writes the same rows wherever it crashes.
 
         def pipeline(root, served, clicks):
             rows = my_examples(served, clicks)
@@ -55,17 +55,17 @@ def crash_at_every_step(
             read,
         )
 
-    It runs the pipeline once without a crash and counts the steps that it does with files of its checkpoint:
-    a file begins, gets its name, has its name but its writer doesn't know, is deleted. Then it runs the
-    pipeline once for each step, crashes there, starts the query again, and compares what `read` finds. Rows
-    that the sink gets again are the sink's to ignore: `foreachBatch` may get a micro-batch twice.
+    It runs the pipeline once without a crash and counts the steps on files of its checkpoint: a file is
+    begun, gets its name, has its name before its writer knows it, is deleted. Then it runs the pipeline once
+    for each step, crashes there, restarts the query, and compares the rows that `read` returns. The sink must
+    ignore rows that it gets again: `foreachBatch` may get a micro-batch twice.
 
-    With `by="fault"` the step and all later ones fail, and the process continues: what a sink keeps in memory
-    survives here, and wouldn't in production. A pipeline of three micro-batches has about 50 steps, and each
+    With `by="fault"` the step and all later ones fail, and the process continues: a sink's memory survives
+    here, and wouldn't in production. A pipeline of three micro-batches has about 50 steps, and each
     takes a second or two.
 
     With `by="kill"` the pipeline runs in a process of its own, with the session's settings, and gets kill -9
-    at the step, Python and JVM at once. Another process continues. That takes about ten seconds a step. The
+    at the step, Python and JVM at once. Another process resumes. That takes about ten seconds per step. The
     pipeline is sent to these processes as Python's pickle has it, so it uses the session of its DataFrames,
     not that of the test.
 
@@ -75,8 +75,8 @@ def crash_at_every_step(
         pipeline: takes a directory of this run, below which the sink writes, and a DataFrame for each
             schema. It returns a writer with its sink, without a checkpoint, and not started.
         schemas: of the streams, as `StreamTest.source` takes them.
-        batches: what is added before each micro-batch: for each stream its rows. Behind the last one event
-            time moves on by ten years.
+        batches: the rows that are added before each micro-batch, for each stream. After the last one event
+            time advances by ten years.
         read: takes the run's directory, and returns the rows of the sink, in any order.
         most: of the steps; None for all. The steps between a sink and the commit of its micro-batch come
             first, the last ones before others, and the rest is spread over all.
@@ -86,11 +86,11 @@ def crash_at_every_step(
         The steps that were tried.
 
     Raises:
-        AssertionError: rows are missing or there twice. The text has the step and some of the rows.
-        RuntimeError: a process of the pipeline fails, also without a kill. The text has its last words.
-        TimeoutError: a process of the pipeline doesn't come to its end.
-        ValueError: the pipeline comes to nothing without a crash, or can't be sent to another process, or a
-            batch isn't a list of rows for each stream, or `by` or `most` is none of its values.
+        AssertionError: rows are missing or duplicate. The text has the step and some of the rows.
+        RuntimeError: a process of the pipeline fails, also without a kill. The text has its last output.
+        TimeoutError: a process of the pipeline doesn't end.
+        ValueError: the pipeline has no result without a crash, or can't be sent to another process, or a
+            batch isn't a list of rows for each stream, or `by` or `most` is invalid.
     """
     if by not in get_args(Crash):
         raise ValueError(f"`by` is 'fault' or 'kill', and not {by!r}")

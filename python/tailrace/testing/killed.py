@@ -1,9 +1,9 @@
-"""The process that is killed: one run of a pipeline, from its first row or from where another one has died.
+"""The process that is killed: one run of a pipeline, from its first row or from the end of a dead one.
 
     python -m tailrace.testing.killed DIRECTORY
 
-It starts Spark, and waits for a line on its standard input that says what to run. Without one the test has
-ended, and so does it.
+It starts Spark, and waits for a line on its standard input that names the run. Without one the test has
+ended, and the process ends, too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tailrace.testing.trial import Trial, appear
 
 
 def main() -> None:
-    """Runs what the line says."""
+    """Runs the pipeline that the line names."""
     directory = Path(sys.argv[1])
     settings: dict[str, Any] = json.loads((directory / "settings.json").read_text())
     spark = tailrace.configure(SparkSession.builder.config(map=settings)).getOrCreate()

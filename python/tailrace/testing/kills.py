@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tailrace.testing.trial import Pieces
 
-# It has no types.
+# The module has no types.
 _PICKLE: Any = cloudpickle
 _LONGEST_SECONDS = 300
 # A container whose first process reaps nobody keeps the dead in their group.
@@ -38,7 +38,7 @@ _OF_A_RUN = (
     *("spark.app.", "spark.connect.", "spark.driver.host", "spark.driver.port", "spark.executor.id"),
     *("spark.remote", "spark.submit."),
 )
-# By these PySpark takes a process for a client of Spark Connect. One that is killed has its Spark with it.
+# These make PySpark a client of Spark Connect. A process that is killed needs its own Spark.
 _OF_A_CLIENT = ("SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "SPARK_REMOTE")
 
 
@@ -48,8 +48,8 @@ class KilledProcesses:
     The Spark of the next one starts meanwhile: that takes longest.
 
     Args:
-        spark: whose settings theirs have.
-        directory: of what they are told and say.
+        spark: the session whose settings they get.
+        directory: of their input and output.
         pieces: the pipeline, the schemas of its streams, and the batches.
         settings: further ones.
 
@@ -74,14 +74,14 @@ class KilledProcesses:
         (directory / "settings.json").write_text(json.dumps(whole))
 
     def run(self, root: Path, step: int) -> list[str]:
-        """Runs the pipeline to its end in a new directory, over a kill at a step if there are as many.
+        """Runs the pipeline to its end in a new directory, with a kill at a step if there are as many steps.
 
         Returns:
             The steps until the kill, or to the end.
 
         Raises:
             RuntimeError: a process fails.
-            TimeoutError: a process doesn't come to its end.
+            TimeoutError: a process doesn't end.
         """
         root.mkdir()
         # Beside the run's directory, which is the user's.
@@ -107,7 +107,7 @@ class KilledProcesses:
                 if time.monotonic() > end:
                     late = f"isn't at its end after {_LONGEST_SECONDS} seconds"
                     raise TimeoutError(f"{_name(order)} {late}{self._words()}")
-                # A moment ago it may have ended well.
+                # It may have ended successfully a moment ago.
                 if process.poll() is not None and not any(file.exists() for file in until):
                     raise RuntimeError(f"{_name(order)} has failed{self._words()}")
                 time.sleep(0.01)
@@ -149,13 +149,13 @@ def _name(order: Mapping[str, Any]) -> str:
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """As by kill -9: all of a process's group, which it began. It is gone afterwards, and so is the JVM."""
+    """Kills a process's group, as by kill -9. The process and its JVM have ended afterwards."""
     # The errors when nothing of it is left, on Linux and macOS.
     with suppress(ProcessLookupError, PermissionError):
         end = time.monotonic() + _LONGEST_DEATH_SECONDS
         while time.monotonic() < end:
             os.killpg(process.pid, signal.SIGKILL)
-            # A JVM that still dies would do its last step beside the next process, on the same checkpoint.
+            # A dying JVM could execute its last step on the same checkpoint as the next process.
             process.wait()
             time.sleep(0.005)
     if process.stdin is not None:
@@ -163,10 +163,10 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _sent(pieces: Pieces, session: type[SparkSession]) -> bytes:
-    """The pipeline as another process reads it: by its name where that finds its module, else by its code."""
+    """The pipeline for another process: by its name if its module can be imported, otherwise by its code."""
 
     def refused(_: SparkSession) -> NoReturn:
-        # One of Spark Connect would be written, and not be found there.
+        # A Spark Connect session would be pickled, and not be found there.
         raise TypeError("cannot pickle a session")
 
     module = inspect.getmodule(pieces[0])
@@ -176,7 +176,7 @@ def _sent(pieces: Pieces, session: type[SparkSession]) -> bytes:
     try:
         file = io.BytesIO()
         base = _PICKLE.CloudPickler
-        # It reads its table where it is made: only a class of its own has another one.
+        # A pickler reads its table when it is made: only a subclass can have another one.
         table = base.dispatch_table.new_child({session: refused})
         type("SessionlessPickler", (base,), {"dispatch_table": table})(file).dump(pieces)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The fixtures by the name that they had. pytest finds them in `tailrace_pytest`, which loads no PySpark."""
+"""The fixtures under their former name. pytest finds them in `tailrace_pytest`, which loads no PySpark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A query of a test: it runs when the test says so, and keeps the rows that are emitted."""
+"""A query of a test: it runs when the test requests it, and keeps the emitted rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class StreamQuery:
         self._query = calls.invoke(streams, "query", frame, str(checkpoint), mode)
 
     def run(self) -> None:
-        """Takes what was added to the sources as one micro-batch, and waits until nothing is left to do.
+        """Reads the added rows of the sources as one micro-batch, and waits until none is left to run.
 
         Raises:
             StreamingQueryException: the query has failed.
@@ -55,9 +55,9 @@ class StreamQuery:
     def advance(self, to: Time) -> None:
         """Runs, then moves the clock to a time, and event time with it, and runs again.
 
-        Watermarks move as if each stream had got a row of that time: to the time, less their delay. No row
-        is emitted for it. `accurate_watermark` and `stamped_watermark` get their time from rows alone. Silent
-        hosts and partitions follow the clock, and need eight micro-batches with rows of others besides.
+        Watermarks move as if each stream had received a row of that time: to the time, less their delay. No
+        row is emitted for it. `accurate_watermark` and `stamped_watermark` get their time only from rows.
+        Idle hosts and partitions follow the clock, and also need eight micro-batches with rows of others.
 
         Args:
             to: a time as `at` reads it.
@@ -83,7 +83,7 @@ class StreamQuery:
         return self._ended_well
 
     def _end_with_test(self) -> None:
-        """Its test is about to stop it. Over Spark Connect it can't be asked for anything after that."""
+        """Called before its test stops it. Over Spark Connect it answers nothing after that."""
         self._ended_well = self.is_running or self.is_stopped
 
     def _check_runs(self) -> None:
@@ -91,7 +91,7 @@ class StreamQuery:
             raise RuntimeError(f"the query of {self.checkpoint.name!r} is stopped: call its restart()")
 
     def rows(self, *columns: str) -> list[Any]:
-        """All rows that have been emitted, micro-batch by micro-batch: in mode "complete" a table each.
+        """All emitted rows, micro-batch by micro-batch: in mode "complete" a table per micro-batch.
 
             query.rows()                               # [{"user": 7, "labels": [...]}]
             query.rows("user", "size(labels)")         # [(7, 1)]
@@ -100,8 +100,8 @@ class StreamQuery:
             columns: SQL expressions. None for all columns.
 
         Returns:
-            A dictionary a row, or a tuple a row if there are columns. Timestamps are in UTC, and a year-month
-            interval is the number of its months.
+            A dictionary per row, or a tuple per row if there are columns. Timestamps are in UTC, and a
+            year-month interval is the number of its months.
         """
         return self._read(-1, columns)
 
@@ -121,7 +121,7 @@ class StreamQuery:
         return from_millis(number) if number > 0 else None
 
     def watermarks(self) -> dict[str, dt.datetime]:
-        """The watermarks of the query's streams, by their columns of event time. The least holds the query's.
+        """The watermarks of the query's streams, by their columns of event time. The minimum is the query's.
 
             query.watermarks()    # {"served_at": datetime(2026, 1, 1, 11, 57), "clicked_at": ...}
 
@@ -134,9 +134,9 @@ class StreamQuery:
 
             query.waiting()    # {"tailraceLabelJoin": 3}
 
-        They are Spark's `numRowsTotal`. For a join these are the rows of `state`, and what it keeps about
-        rows: with the strategy "eager" the key of each left row and the matches that it has found, in a
-        synced join the marks of right rows that have left.
+        They are Spark's `numRowsTotal`. For a join these are the rows of `state` and its other entries: with
+        the strategy "eager" the key of each left row and the matches that it has found, in a synced join the
+        tombstones of evicted right rows.
         """
         return dict(calls.invoke(self._query, "waiting"))
 
@@ -154,7 +154,7 @@ class StreamQuery:
             operator: its number in the query, from 0, as Spark's format "state-metadata" lists them.
 
         Returns:
-            A dictionary a row, or a tuple a row if there are columns, as of `rows`; none without one.
+            A dictionary per row, or a tuple per row if there are columns, as from `rows`; none without one.
 
         Raises:
             ValueError: the query has no operator of this number with state.
@@ -215,9 +215,9 @@ class StreamQuery:
         return whole
 
     def changes(self) -> list[str]:
-        """A sentence for each micro-batch that ran again and gave other rows than before.
+        """A sentence for each micro-batch that ran again and emitted other rows than before.
 
-        A sink that had taken the first ones would be wrong. A pipeline that is exact has none.
+        A sink that had committed the first ones would be wrong. An exact pipeline has none.
         """
         return list(calls.invoke(self._query, "changes"))
 

@@ -1,6 +1,6 @@
 """Streams that a test feeds row by row, with one clock for their queries."""
 
-# A test tells its queries that it ends.
+# A test notifies its queries of its end.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class StreamTest:
             served.add((7, "12:00"), (8, "12:01"))
             query.run()
 
-    Micro-batches run when `run` or `advance` is called, and then until nothing is left to do. Their time
+    Micro-batches run when `run` or `advance` is called, and then until none is left to run. Their time
     (`current_timestamp()`, rules on idle hosts and stalled partitions) is the test's clock. The rows are in
     the memory of the driver, and go to its tasks with their plan.
 
     Args:
         spark: a running session with Tailrace.
         directory: of the queries' checkpoints; `tmp_path` of pytest.
-        now: where the clock begins.
+        now: the start of the clock.
     """
 
     def __init__(self, spark: SparkSession, directory: str | os.PathLike[str], now: Time = "00:00") -> None:
@@ -67,7 +67,7 @@ class StreamTest:
 
         Args:
             frame: a streaming DataFrame of this test's sources.
-            name: of its checkpoint's directory. An earlier query's is gone on with.
+            name: of its checkpoint's directory. That of an earlier query is resumed.
             mode: "append", "update" or "complete".
 
         Raises:
@@ -80,7 +80,7 @@ class StreamTest:
         return query
 
     def flush(self) -> None:
-        """Lets queries that the test has started itself see what was added to the sources."""
+        """Makes the added rows of the sources visible to queries that the test has started itself."""
         calls.invoke(self._streams, "flush")
 
     def advance(self, to: Time) -> None:
@@ -96,14 +96,14 @@ class StreamTest:
         calls.invoke(self._streams, "moveTo", millis(at(to)))
 
     def tick(self) -> None:
-        """Lets queries that the test has started itself run a micro-batch without rows.
+        """Makes queries that the test has started itself run a micro-batch without rows.
 
         Spark runs none for the watermark alone in a query that was just restarted.
         """
         calls.invoke(self._streams, "tick")
 
     def close(self) -> None:
-        """Stops all queries. The sources have no rows any more."""
+        """Stops all queries. The sources no longer have rows."""
         for query in self._queries.values():
             query._end_with_test()  # noqa: SLF001  its query
         calls.invoke(self._streams, "close")
@@ -137,7 +137,7 @@ class Source:
             served.add((7, "12:00"), {"user": 8, "served_at": at("12:01")})
 
         Args:
-            rows: tuples of all columns in their order, or dictionaries by name, in which what is left out is
+            rows: tuples of all columns in their order, or dictionaries by name, in which missing columns are
                 null; structs likewise. A timestamp may be a text, as `at` reads it, and without a zone is in
                 UTC.
         """

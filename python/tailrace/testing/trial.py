@@ -1,4 +1,4 @@
-"""One run of a pipeline over the batches of a test, from its first row or from where another has ended."""
+"""One run of a pipeline over the batches of a test, from its first row or from the end of another."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def appear(file: Path, text: str) -> None:
 
 
 class Pieces(NamedTuple):
-    """A pipeline, the schemas of its streams, and what each gets before each micro-batch."""
+    """A pipeline, the schemas of its streams, and the rows of each before each micro-batch."""
 
     pipeline: Callable[..., DataStreamWriter]
     schemas: Sequence[str | StructType]
@@ -37,7 +37,7 @@ class Pieces(NamedTuple):
 
 
 class Trial:
-    """A pipeline with streams of its own, which takes one batch after the other, over a crash.
+    """A pipeline with streams of its own, which reads one batch after the other, over a crash.
 
     Args:
         root: the run's directory, which has its checkpoint.
@@ -54,7 +54,7 @@ class Trial:
         """Runs it to its end, over a crash if there is one.
 
         Args:
-            end_faults: is called at a failure, and gives the steps up to the one that was made to fail.
+            end_faults: is called at a failure, and returns the steps up to the one that was made to fail.
 
         Returns:
             These steps; none where nothing has failed.
@@ -76,15 +76,15 @@ class Trial:
         return failed
 
     def run_from(self, fed: Path) -> None:
-        """Runs it to its end, from where another process has died.
+        """Runs it to its end, from the state of a dead process.
 
         Args:
-            fed: the file that has how many batches were begun. The process that continues reads it.
+            fed: the file with the number of begun batches. The resuming process reads it.
         """
         begun = int(fed.read_text()) if fed.exists() else 0
         with self._test:
             try:
-                # The rows were in the memory of the one that died, and the checkpoint has their numbers.
+                # The rows were in the memory of the dead process, and the checkpoint has their numbers.
                 for number in range(begun):
                     self._feed(number)
                 if begun:

@@ -87,8 +87,8 @@ def batch_frame(spark: SparkSession, schema: StructType, rows: Sequence[Given]) 
     """A batch DataFrame of rows as `Source.add` takes them.
 
     Raises:
-        TypeError: a value isn't of its column's type; the text has what to give instead.
-        ValueError: a row has other columns, or a value is outside of what its column holds.
+        TypeError: a value isn't of its column's type; the text names the right one.
+        ValueError: a row has other columns, or a value is outside of its column's range.
     """
     return spark.createDataFrame(_taken(schema, rows), schema)
 

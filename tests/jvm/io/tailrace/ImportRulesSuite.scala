@@ -90,7 +90,7 @@ final class ImportRulesSuite extends AnyFunSuite {
     "checkpoint" -> Set("common"),
     "state" -> Set("common", "checkpoint"),
     "driver" -> Set("common", "checkpoint"),
-    "plan" -> Set("common", "state")
+    "plan" -> Set("common")
   )
   private val ofCapabilities = shared.keySet
 
@@ -204,23 +204,18 @@ final class ImportRulesSuite extends AnyFunSuite {
       "asof/AsOfWindow",
       "common/OrderedBytes",
       "common/WatermarkRules",
-      "label/JoinSettings",
       "label/JoinWindow",
+      "label/MatchPolicy",
       "windows/LandingLog",
-      "windows/WindowReport",
       "windows/Windows",
       "checkpoint/CheckedFile",
       "watermark/Completeness",
       "watermark/HostTable",
       "driver/Silence",
       "driver/WaitFacts",
-      "watermark/SourceProgress",
-      "watermark/WatermarkStamp",
       "recursion/FeedbackFile",
-      "recursion/HopCounts",
       "recursion/RecursionOptions",
       "recursion/RowJudge",
-      "replay/MarkFile",
       "replay/MarkTable",
       "replay/RecordMetadata",
       "sync/RightIndex",

@@ -87,7 +87,7 @@ final class GroupWriterSuite extends AnyFunSuite {
     val manager = TaskMemory.create(64L << 20)
     val memory = new RowMemory(manager)
     val candidates = new Candidates(memory)
-    val writer = group.writer(columns, settings, memory)
+    val writer = group.writer(columns, settings.version, memory)
     try
       (0 until 10).foreach { _ =>
         val leftValues = left.map(a => if (a eq time) 7L else value(random, a.dataType))

@@ -2,7 +2,12 @@ package io.tailrace
 
 import java.util.{Collections, WeakHashMap}
 
-import org.apache.spark.sql.tailrace.SharedExchanges
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.tailrace.{SharedExchanges, SparkStateReader, SparkStores}
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
 import io.tailrace.asof.AsOfStrategy
@@ -10,9 +15,10 @@ import io.tailrace.connect.PendingCall
 import io.tailrace.examples.{CountExamplesStrategy, ExampleCounts}
 import io.tailrace.join.JoinCheckpoint
 import io.tailrace.label.LabelJoinStrategy
-import io.tailrace.plan.{AsyncProgressCheck, OwnStoresInStateReader, PinnedProvider, StreamingWriteCheck}
+import io.tailrace.plan.{AsyncProgressCheck, StreamingWriteCheck}
 import io.tailrace.recursion.RecursionStrategy
 import io.tailrace.replay.{MetadataWriteCheck, ReplayFilterStrategy, ReplayFunctions}
+import io.tailrace.state.{BufferedRows, OwnStoreConf, RowShapes, TailraceStateStoreProvider}
 import io.tailrace.sync.{SyncJoinStrategy, SyncProgressStrategy, SyncedQueries}
 import io.tailrace.watermark.{HostProgressStrategy, StampWatermarkStrategy, WatermarkFunctions}
 import io.tailrace.windows.{LandWindowsCheck, LandWindowsStrategy}
@@ -72,4 +78,31 @@ private object TailraceExtensions {
 /** Found by Spark through its service file: the jar on the class path is enough. */
 class TailraceExtensionsProvider extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = new TailraceExtensions()(extensions)
+}
+
+/** Spark's `statestore` source reads the stores of Tailrace's operators through their own provider.
+  *
+  * @param storeOf the name of an operator's store, and the schemas of its rows, by its directory and its number of
+  *                partitions
+  */
+private final class OwnStoresInStateReader(storeOf: (Path, Configuration, Int) => (String, RowShapes))
+    extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    SparkStateReader.through(plan, BufferedRows.isKeySchema) { (directory, conf, partitions, session) =>
+      val (store, shapes) = storeOf(directory, conf, partitions)
+      new OwnStoreConf(session, store, shapes)
+    }
+}
+
+/** Replaces the name of [[TailraceStateStoreProvider]] in old checkpoints. Before version 0.1 a session had
+  * to name it for all operators, and it kept the state of Spark's operators in Spark's RocksDB provider.
+  * Spark restores the name from the offset log, but `transformWithState` accepts RocksDB's provider by its
+  * own name only. So a query's first plan sets this one in the query's session. The files are the same.
+  */
+private object PinnedProvider extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = {
+    if (plan.isStreaming)
+      SparkStores.replaceProvider(classOf[TailraceStateStoreProvider].getName, SparkStores.RocksDB)
+    Nil
+  }
 }

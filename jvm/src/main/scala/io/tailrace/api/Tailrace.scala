@@ -13,7 +13,7 @@ import io.tailrace.erase.{Erase, EraseOptions, EraseReport}
 import io.tailrace.examples._
 import io.tailrace.exchange._
 import io.tailrace.join.JoinSides
-import io.tailrace.label.{HotKeys, JoinOptions, JoinResolution}
+import io.tailrace.label.{JoinOptions, JoinResolution}
 import io.tailrace.recursion.{RecursionCall, RecursionOptions}
 import io.tailrace.replay.{ReplayOptions, ReplayResolution}
 import io.tailrace.rescale.{Rescale, RescaleReport, RescaledCopy}

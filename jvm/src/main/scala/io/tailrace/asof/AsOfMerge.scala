@@ -1,5 +1,10 @@
 package io.tailrace.asof
 
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.unsafe.Platform
+
+import io.tailrace.common.{Mark, MemoryErrors}
+import io.tailrace.join.{JoinColumns, LeftRowWriter}
 import io.tailrace.state._
 
 /** Finds for each row of a chunk, sorted by key and time, the newest right row at or before a point of time.
@@ -189,4 +194,103 @@ private object AsOfSection {
 
   /** Sequence numbers compare without a sign. */
   private val LastSeq = -1L
+}
+
+/** A copy of the newest of the offered right rows. Rows of the same time are ordered by their content, because a
+  * shuffle brings them in another order each time.
+  */
+private[asof] final class NewestRow {
+  private var bytes = new Array[Byte](1024)
+  private var full = false
+  private var rowTime = 0L
+
+  def isEmpty: Boolean = !full
+  def clear(): Unit = full = false
+
+  def time: Long = rowTime
+
+  def offer(row: RunCursor): Unit =
+    if (!full || row.time > rowTime || row.time == rowTime && isBefore(row.base, row.at)) {
+      val length = RowLayout.length(row.base, row.at)
+      makeRoom(length)
+      Platform.copyMemory(row.base, row.at, bytes, NewestRow.Start, length)
+      full = true
+      rowTime = row.time
+    }
+
+  /** Offers a right row that has no key. */
+  def offer(time: Long, value: AnyRef, offset: Long, length: Int): Unit =
+    if (!full || time >= rowTime) {
+      val row = new Array[Byte](RowLayout.length(0, length).toInt)
+      RowLayout.writeHeader(row, NewestRow.Start, time, 0L, 0, length)
+      Platform.copyMemory(value, offset, row, RowLayout.valueAt(row, NewestRow.Start), length.toLong)
+      if (!full || time > rowTime || isBefore(row, NewestRow.Start)) {
+        bytes = row
+        full = true
+        rowTime = time
+      }
+    }
+
+  private def isBefore(other: AnyRef, otherAt: Long): Boolean =
+    RowLayout.compareValues(bytes, NewestRow.Start, other, otherAt) < 0
+
+  private def makeRoom(length: Long): Unit =
+    if (bytes.length < length) bytes = new Array[Byte](Math.toIntExact(Math.max(length, bytes.length * 2L)))
+
+  /** Where its value is, in the bytes of [[RowLayout]]. */
+  def base: AnyRef = bytes
+  def valueOffset: Long = RowLayout.valueAt(bytes, NewestRow.Start)
+  def valueLength: Int = RowLayout.valueLength(bytes, NewestRow.Start)
+}
+
+private object NewestRow {
+  private val Start = Platform.BYTE_ARRAY_OFFSET.toLong
+}
+
+/** Writes a row of an as-of join: the left columns, the right row as a struct, or null, and `_mark` if late rows are
+  * emitted with it.
+  */
+private[asof] final class AsOfWriter(columns: JoinColumns, memory: RowMemory)
+    extends LeftRowWriter(columns, memory) {
+  private val markAt = 1
+  private val hasMarks = columns.added.size > markAt
+
+  /** @return a row that is valid until the next one */
+  def write(left: UnsafeRow, found: NewestRow): UnsafeRow = {
+    val at = restAt(left)
+    val length = found.valueLength
+    if (at.toLong + length > LeftRowWriter.MostBytes) throw MemoryErrors.groupTooLarge(1, at.toLong + length)
+    ensure(at + length)
+    writeLeft(left)
+    putAdded(0, offsetAndSize(at, length))
+    copy(found.base, found.valueOffset, at, length)
+    if (hasMarks) writeNull(markAt)
+    written(at + length)
+  }
+
+  /** A left row without a right row. */
+  def alone(left: UnsafeRow): UnsafeRow = {
+    val at = restAt(left)
+    ensure(at)
+    writeLeft(left)
+    writeNull(0)
+    if (hasMarks) writeNull(markAt)
+    written(at)
+  }
+
+  /** One that is behind the watermark. */
+  def late(left: UnsafeRow): UnsafeRow =
+    if (!hasMarks) alone(left)
+    else {
+      val at = restAt(left)
+      val text = Mark.LateLeft.text
+      val end = at + RowLayout.padded(text.numBytes).toInt
+      ensure(end)
+      writeLeft(left)
+      writeNull(0)
+      put(end - 8, 0L)
+      copy(text.getBaseObject, text.getBaseOffset, at, text.numBytes)
+      putAdded(markAt, offsetAndSize(at, text.numBytes))
+      written(end)
+    }
 }

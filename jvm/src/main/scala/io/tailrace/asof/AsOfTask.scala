@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 
 import io.tailrace.common.WatermarkRules.isLate
-import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows}
+import io.tailrace.common.{MemoryErrors, RowMemoryExhausted}
 import io.tailrace.join._
 import io.tailrace.state._
 
@@ -71,8 +71,8 @@ private[asof] final class AsOfTask(
   private val through: Long =
     (Seq(store.expiredThrough, window.leftExpiry(times.watermark)) ++ times.closed).max
   private val writer = new AsOfWriter(columns, memory)
-  private val input: AsOfInput =
-    new AsOfInput(context, window, times, through, writer, late, () => flush())
+  private val input = new AsOfInput(context, window, times, through, writer, late)
+  private val passes = new Passes
   private val chunk = new RowBuffer(memory)
   private val share = new MemoryShare(memory, bufferBytes)
   private val merge = new AsOfMerge(window)
@@ -81,36 +81,32 @@ private[asof] final class AsOfTask(
   private var nanos = 0L
   private var flushNanos = 0L
 
-  override protected def phases(
-      left: Iterator[InternalRow],
-      right: Iterator[InternalRow]
-  ): Seq[() => Iterator[InternalRow]] =
-    Seq(() => input.readLeft(left), () => input.readRight(right), () => flushAll(), () => found)
+  override def output(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[InternalRow] =
+    passes.rows(
+      Seq(
+        () => input.readLeft(left),
+        () => input.readRight(right),
+        () => Pass.withoutRows(flushAll()),
+        () => found()
+      )
+    )
 
-  /** Writes out what is left in memory: the next phase needs memory, too. */
-  private def flushAll(): Iterator[InternalRow] = {
+  /** Writes out what is left in memory: the next pass needs memory, too. */
+  private def flushAll(): Unit = {
     val started = System.nanoTime
     input.makeRoom(): Unit
     input.release()
     flushNanos = System.nanoTime - started
-    Iterator.empty
   }
 
-  private def flush(): Unit = {
-    // One section each: rows leave by the newest of their key, and not by their time.
-    store.addRun(Long.MaxValue, leftKind -> input.left, StoreKind.RightNewest -> input.right)
-    input.left.clear()
-    input.right.clear()
-  }
-
-  private def found: Iterator[InternalRow] = {
+  private def found(): Pass = {
     expiring = Some(new ExpiringRows(store, leftKind, store.expiredThrough, through))
     arrived = Some(new ExpiringRows(leftKind, Long.MinValue, through, input.dueSections))
     new Found(Seq(expiring.get, arrived.get))
   }
 
   /** The left rows that are emitted, each with its right row: one in a step. */
-  private final class Found(due: Seq[ExpiringRows]) extends StepwiseRows[UnsafeRow] {
+  private final class Found(due: Seq[ExpiringRows]) extends Pass {
     private val rightSections = store.sectionsOf(StoreKind.RightNewest)
     private val leftRow = new UnsafeRow(columns.left.size)
     private var withRow = 0L
@@ -171,6 +167,7 @@ private[asof] final class AsOfTask(
   }
 
   override def close(): Unit = {
+    passes.close()
     expiring.foreach(_.close())
     arrived.foreach(_.close())
     merge.close()
@@ -192,10 +189,11 @@ private[asof] final class AsOfInput(
     times: AsOfTimes,
     through: Long,
     writer: AsOfWriter,
-    late: LateLefts,
-    flush: () => Unit
-) extends JoinInput(context, flush) {
+    late: LateLefts
+) extends AutoCloseable {
   import context.{bufferBytes, columns, memory, metric, store}
+
+  private val input = new JoinInput(context, () => flush(), () => makeRoom())
 
   private val due = new FlushingRows(memory, bufferBytes, () => flushDue(), () => makeRoom())
   private val scratch = new ArrayBuffer[ScratchRun]
@@ -203,7 +201,13 @@ private[asof] final class AsOfInput(
   /** The left rows that are emitted in this micro-batch and weren't in the state. */
   def dueSections: Seq[LiveSection] = scratch.iterator.flatMap(_.sections).toSeq
 
-  override def readLeft(rows: Iterator[InternalRow]): Iterator[UnsafeRow] = new Reading(rows, columns.left) {
+  def rowsKept: Long = input.rowsKept
+  def readNanos: Long = input.readNanos
+
+  def readLeft(rows: Iterator[InternalRow]): Pass = input.read(rows, columns.left, new LeftRows)
+  def readRight(rows: Iterator[InternalRow]): Pass = input.read(rows, columns.right, new RightRows)
+
+  private final class LeftRows extends RowReceiver {
     private val keys = columns.leftKeyEncoder()
     private val timeOrdinal = columns.leftTimeOrdinal
     // Right rows that points up to there would need may have been evicted.
@@ -212,7 +216,7 @@ private[asof] final class AsOfInput(
     private var lateRows = 0L
     private var timelessRows = 0L
 
-    override protected def receive(row: UnsafeRow): UnsafeRow =
+    override def receive(row: UnsafeRow): UnsafeRow =
       if (row.isNullAt(timeOrdinal)) {
         timelessRows += 1
         writer.alone(row)
@@ -224,51 +228,61 @@ private[asof] final class AsOfInput(
         } else {
           val keyLength = keys.encode(row)
           if (isLate(time, through)) due.append(keys.bytes, keyLength, time, store.newSeq(), row)
-          else keep(lefts, keys.bytes, keyLength, time, row)
+          else input.keep(input.lefts, keys.bytes, keyLength, time, row)
           null
         }
       }
 
-    override protected def report(): Unit = {
+    override def report(): Unit = {
       countLate(AsOfMetrics.LateLeftRows, lateRows, isDropped)
       metric(AsOfMetrics.FeaturesMissing) += timelessRows + (if (isDropped) 0L else lateRows)
     }
   }
 
-  override def readRight(rows: Iterator[InternalRow]): Iterator[UnsafeRow] =
-    new Reading(rows, columns.right) {
-      private val keys = columns.rightKeyEncoder()
-      private val timeOrdinal = columns.rightTimeOrdinal
-      private val payload = columns.payloadProjection()
+  private final class RightRows extends RowReceiver {
+    private val keys = columns.rightKeyEncoder()
+    private val timeOrdinal = columns.rightTimeOrdinal
+    private val payload = columns.payloadProjection()
 
-      // Left rows up to there have been emitted; by idleness if the watermark is before their points.
-      private val missedThrough = window.point(store.expiredThrough)
-      private var missing = 0L
-      private var lateRows = 0L
-      private var nullRows = 0L
+    // Left rows up to there have been emitted; by idleness if the watermark is before their points.
+    private val missedThrough = window.point(store.expiredThrough)
+    private var missing = 0L
+    private var lateRows = 0L
+    private var nullRows = 0L
 
-      override protected def receive(row: UnsafeRow): UnsafeRow = {
-        val keyLength = keys.encode(row)
-        if (keyLength == 0 || row.isNullAt(timeOrdinal)) nullRows += 1
+    override def receive(row: UnsafeRow): UnsafeRow = {
+      val keyLength = keys.encode(row)
+      if (keyLength == 0 || row.isNullAt(timeOrdinal)) nullRows += 1
+      else {
+        val time = row.getLong(timeOrdinal)
+        if (isLate(time, times.lateWatermark)) lateRows += 1
         else {
-          val time = row.getLong(timeOrdinal)
-          if (isLate(time, times.lateWatermark)) lateRows += 1
-          else {
-            if (time <= missedThrough) missing += 1
-            keep(rights, keys.bytes, keyLength, time, payload(row))
-          }
+          if (time <= missedThrough) missing += 1
+          input.keep(input.rights, keys.bytes, keyLength, time, payload(row))
         }
-        null
       }
-
-      override protected def report(): Unit = {
-        countLate(AsOfMetrics.LateRightRows, lateRows, isDropped = true)
-        metric(AsOfMetrics.RowsAfterSilence) += missing
-        metric(JoinMetrics.NullKeyRightRows) += nullRows
-      }
+      null
     }
 
-  override def makeRoom(): Boolean = !(left.isEmpty && right.isEmpty && due.rows.isEmpty) && {
+    override def report(): Unit = {
+      countLate(AsOfMetrics.LateRightRows, lateRows, isDropped = true)
+      metric(AsOfMetrics.RowsAfterSilence) += missing
+      metric(JoinMetrics.NullKeyRightRows) += nullRows
+    }
+  }
+
+  private def flush(): Unit = {
+    // One section each: rows leave by the newest of their key, and not by their time.
+    store.addRun(
+      Long.MaxValue,
+      StoreKind.LeftTimeSorted -> input.left,
+      StoreKind.RightNewest -> input.right
+    )
+    input.clear()
+  }
+
+  /** Writes out all rows in memory, and gives their memory back. @return whether there were any */
+  def makeRoom(): Boolean = !(input.isEmpty && due.rows.isEmpty) && {
     flush()
     flushDue()
     release()
@@ -280,16 +294,16 @@ private[asof] final class AsOfInput(
     due.rows.clear()
   }
 
-  override def release(): Unit = {
+  def release(): Unit = {
     due.rows.release()
-    super.release()
+    input.release()
   }
 
   override def close(): Unit = {
     due.rows.close()
     scratch.foreach(_.close())
     scratch.clear()
-    super.close()
+    input.close()
   }
 
   private def countLate(name: String, rows: Long, isDropped: Boolean): Unit = {

@@ -52,7 +52,7 @@ final case class StoredAsOf(columns: JoinColumns, settings: AsOfSettings) extend
 
 object StoredAsOf {
 
-  /** Tells its checkpoints from those of other joins. It never changes. */
+  /** Distinguishes its checkpoints from those of other joins. It never changes. */
   private val How = "as-of"
 }
 
@@ -84,7 +84,7 @@ private final class AsOfDriver(settings: AsOfSettings, exec: PlannedJoin) extend
     )
   }
 
-  /** Points of left rows may have been passed whenever the watermark has moved, and rows are emitted by silence. */
+  /** Points of left rows may have been passed whenever the watermark has moved, and rows are emitted by idleness. */
   override def needsAnother(watermarkMs: Long): Boolean =
     exec.eventTimeWatermarkForEviction.exists(watermarkMs > _) || closing.exists(_.needsBatch())
 

@@ -53,7 +53,7 @@ final class BatchFiles(val directory: Path, val files: DurableFiles, suffixes: S
 
 object BatchFiles {
 
-  /** The names of the directories below `root` in which a batch has written. What other programs leave beside them
+  /** The names of the directories below `root` in which a batch has written. Entries of other programs
     * (`.DS_Store`, `.nfs...`, `x_$folder$`) is none of them.
     *
     * @param known directories that count without a batch, too

@@ -231,3 +231,12 @@ final class CheckedText(magic: String, kind: String, oldest: Int, newest: Int, p
     catch { case NonFatal(e) => throw Errors.stateFileCorrupt(file, "its content can't be read", e) }
   }
 }
+
+/** Bytes that are written, which are not copied if `length` is exactly their number: they may take much of the
+  * memory that there is.
+  */
+class ExactBytes(length: Int) extends ByteArrayOutputStream(length) {
+
+  /** All of them. Nothing is written afterwards. */
+  def content: Array[Byte] = if (count == buf.length) buf else toByteArray
+}

@@ -9,7 +9,7 @@ import org.apache.spark.sql.tailrace.{CancellableFSDataOutputStream, CheckpointF
 import io.tailrace.common.{Errors, OnFailure}
 
 /** Reads and writes the files of a checkpoint. A file appears whole and synced, or not at all. Errors name
-  * the file, and tell a missing file, a damaged file and a failing file system apart.
+  * the file, and distinguish a missing file, a damaged file and a failing file system.
   */
 final class DurableFiles(open: => CheckpointFileManager) {
   private lazy val manager = open

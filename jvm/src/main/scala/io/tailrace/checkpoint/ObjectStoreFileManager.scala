@@ -27,7 +27,7 @@ import org.apache.spark.sql.tailrace.{CancellableFSDataOutputStream, CheckpointF
   * file systems that can do this are served ([[ObjectStoreFileManager.serves]]).
   *
   * A store may do a PUT and lose the answer. The client's second PUT of a new file then finds the first one.
-  * Each new file has the name of its writer as metadata, which tells this case from another writer's file.
+  * Each new file has the name of its writer as metadata, which distinguishes this case from another writer's file.
   */
 final class ObjectStoreFileManager(root: Path, conf: Configuration)
     extends CheckpointFileManager
@@ -104,7 +104,7 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration)
     }
   )
 
-  // Only this call tells a file system that the answer for a directory doesn't matter.
+  // Only with this call does a file system know that the answer for a directory doesn't matter.
   @nowarn("cat=deprecation")
   private def isFile(path: Path): Boolean = files.isFile(path)
 
@@ -215,7 +215,7 @@ object ObjectStoreFileManager {
     path.getFileSystem(conf).hasPathCapability(path, CommonPathCapabilities.ABORTABLE_STREAM)
 }
 
-/** Keeps what is written to a file, unless it becomes more than `most` bytes. */
+/** Keeps the bytes written to a file, unless they become more than `most`. */
 private[checkpoint] final class CopiedOutput(out: OutputStream, most: Long = RecentEntries.MostBytes)
     extends OutputStream {
   private var copy = Option(new ByteArrayOutputStream)
@@ -280,8 +280,8 @@ private final class BytesInput(content: Array[Byte]) extends FSInputStream {
 
 /** The newest entries of Spark's logs that one file manager has written. Spark asks for each entry before it
   * writes it, and reads an entry of a file source three times: for its micro-batch, for the next compaction of
-  * the log, and for each of these it asks again. Entries are written once and never changed, so what was
-  * written here needs no request.
+  * the log, and for each of these it asks again. Entries are written once and never changed, so an
+  * entry that was written here needs no request.
   *
   * {{{
   *   written(sources/0/7)
@@ -311,7 +311,7 @@ private[checkpoint] final class RecentEntries {
 
   /** @param path of an entry, or of a log with all its entries */
   def forget(path: Path): Unit = synchronized {
-    // An old one may go, as in a purge; the newest stays what it is.
+    // An old one may be deleted, as in a purge; the newest never changes.
     if (number(path).exists(n => newest.get(path.getParent).exists(_ <= n))) newest.remove(path.getParent)
     newest.remove(path)
     contents.keys.filter(entry => entry == path || entry.getParent == path).toSeq.foreach(drop)

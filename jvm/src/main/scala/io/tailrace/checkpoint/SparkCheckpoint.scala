@@ -102,7 +102,7 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
   def entry(batch: Long): Array[String] = lines(new Path(offsets, batch.toString), batch)
 
   /** Begins a batch without rows: it ends where the newest completed one has ended. The query runs it when it
-    * starts again. A query that still runs elsewhere can't begin that batch any more, and ends with an error.
+    * starts again. A query that still runs elsewhere can no longer begin that batch, and ends with an error.
     *
     * @throws org.apache.hadoop.fs.FileAlreadyExistsException if the batch has begun
     */
@@ -134,7 +134,7 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
   def entryText(batch: Long): Option[String] =
     files.find(new Path(offsets, batch.toString)).map(new String(_, UTF_8))
 
-  /** Writes the entry of a batch anew. */
+  /** Rewrites the entry of a batch. */
   def replaceEntry(batch: Long, entry: String): Unit =
     files.write(new Path(offsets, batch.toString))(_.write(entry.getBytes(UTF_8)))
 

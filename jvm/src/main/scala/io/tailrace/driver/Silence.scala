@@ -174,7 +174,7 @@ private[tailrace] final class NoOutput(limitMs: Long) {
   /** A batch has ended.
     *
     * @param batch one that has been seen already is left out
-    * @return for how long there has been input without output, if that is too long and not told yet
+    * @return for how long there has been input without output, if that is too long and not reported yet
     */
   def after(batch: Long, nowMs: Long, hasInput: Boolean, hasOutput: Boolean): Option[Long] =
     if (batch == last) None

@@ -29,7 +29,7 @@ final case class StreamFacts(name: String, time: Option[Long])
   * @param low     their low watermark; none: too few of them have been seen
   * @param hosts   how many there are
   * @param unseen  names of those of which no row has come, at most a few, and how many there are
-  * @param slowest those that are furthest behind of which rows have come, at most a few, the slowest first
+  * @param slowest the slowest hosts of which rows have come, at most a few, the slowest first
   * @param server  whether a watermark server decides; none: unknown
   * @param said    the server's warnings in its last answer
   */

@@ -34,7 +34,7 @@ final case class EraseOptions(
 /** Erases rows of a checkpoint's joins, from the state and from each version of it. The query must not run.
   *
   * {{{
-  *   1  a Spark job        writes each partition anew without the rows, into files that nothing names yet
+  *   1  a Spark job        rewrites each partition without the rows, into files that nothing refers to yet
   *   2  manifests          of the new files, of the same version
   *   3  offsets/<next>     an empty batch: a query that runs elsewhere can no longer continue
   *   4  tailrace-join.json names the new files, by one write for each join
@@ -319,6 +319,6 @@ final case class EraseReport(
   *
   * @param name    the operator's, in the query's progress
   * @param side    "left", "right", or "matches": right rows that eager matching has found for buffered left rows
-  * @param applies whether all columns of the condition are there; then `erased` says how many rows fulfilled it
+  * @param applies whether all columns of the condition are there; then `erased` is the number of rows that fulfil it
   */
 final case class ErasedSide(operator: Long, name: String, side: String, applies: Boolean, erased: Long)

@@ -26,7 +26,7 @@ import io.tailrace.plan.{Columns, Obstacle, TailraceNode}
 /** Counts the examples of a micro-batch as they pass. Spark's node of `observe` is slower (ADR 22).
   *
   * @param name      in `observedMetrics`
-  * @param made      tells this node from others of its name; a DataFrame that is used twice has it twice
+  * @param made      distinguishes this node from others of its name; a DataFrame that is used twice has it twice
   * @param isExample whether a row is counted; false before the join, where only the sample is
   * @param events    the labels' columns
   * @param truncated whether the cap has cut them
@@ -93,7 +93,7 @@ private[examples] final case class CountExamplesExec(
     counted.row(counter.value.values.foldLeft(none)(_ + _))
   }
 
-  // An action of a batch DataFrame counts anew.
+  // An action of a batch DataFrame restarts the counts.
   override def resetMetrics(): Unit = {
     counter.reset()
     super.resetMetrics()

@@ -14,12 +14,12 @@ import io.tailrace.label.{
   GroupWriter,
   JoinOptions,
   JoinResolution,
-  JoinSettings,
   LabelJoin,
   LabelStream,
   LabelStreams,
   MatchBound,
-  Matches
+  Matches,
+  VersionColumns
 }
 import io.tailrace.plan.Columns
 import io.tailrace.state.RowMemory
@@ -283,8 +283,8 @@ private[examples] final case class LabelColumns(rules: Seq[LabelRule]) extends G
   private def values(column: LabelRule => Expression): Seq[Expression] =
     rules.flatMap(rule => column(rule) +: rule.maxMatches.toSeq.map(_ => Literal(false)))
 
-  override def writer(columns: JoinColumns, settings: JoinSettings, memory: RowMemory): GroupWriter =
-    new LabelWriter(rules, columns, settings, memory)
+  override def writer(columns: JoinColumns, version: VersionColumns, memory: RowMemory): GroupWriter =
+    new LabelWriter(rules, columns, version, memory)
 
   override def change(columns: JoinColumns): GroupChange = new LabelChange(rules, columns)
 }
@@ -321,9 +321,9 @@ private final class LabelChange(rules: Seq[LabelRule], columns: JoinColumns) ext
 private[examples] final class LabelWriter(
     rules: Seq[LabelRule],
     columns: JoinColumns,
-    settings: JoinSettings,
+    version: VersionColumns,
     memory: RowMemory
-) extends GroupWriter(columns, settings, memory) {
+) extends GroupWriter(columns, version, memory) {
   private val labels = rules.map(new LabelEvents(_, columns)).toArray
   private val isCapped = rules.map(_.maxMatches.nonEmpty).toArray
   private var size = 0

@@ -371,7 +371,7 @@ private[examples] object LabelRule {
   * be as deep as the number of columns.
   *
   * @param children the columns
-  * @param names    of the columns. Those that are equal but for their case are told apart by their order
+  * @param names    of the columns. Those that differ only in case are distinguished by their order
   */
 case class ImpressionHash(children: Seq[Expression], names: Seq[String])
     extends Expression

@@ -6,15 +6,15 @@ import org.apache.spark.sql.types.{DataType, StructType}
 
 import io.tailrace.join.Side
 
-/** What a query's filters ask for, as far as it leaves out sections, pages or partitions.
+/** The part of a query's filters that leaves out sections, pages or partitions.
   *
   * {{{
   *   time >= '12:00' AND key.user_id = 7 AND key.item_id IN (42, 43)
   *   from: 12:00     keys: user_id -> 7, item_id -> 42 43               two keys, each in one partition
   * }}}
   *
-  * @param from       the least time, in microseconds
-  * @param through    the greatest
+  * @param from       the earliest time, in microseconds, inclusive
+  * @param through    the latest, inclusive
   * @param partitions those of the state; none: all
   * @param operators  the same of operators
   * @param keys       values of key columns, in Spark's own types, by the column's name

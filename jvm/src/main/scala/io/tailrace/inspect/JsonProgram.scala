@@ -45,7 +45,7 @@ private[tailrace] object JsonProgram {
     } catch {
       case e @ (_: TailraceAnalysisException | _: TailraceStateException) =>
         refuse(e.asInstanceOf[Throwable with SparkThrowable])
-      // Of a file system, or of a setting of its: a command says it in a line.
+      // An error of a file system, or of one of its settings: a command reports it in one line.
       case NonFatal(e) => refuse(Errors.stateUnreadable(checkpoint, e))
     }
   }

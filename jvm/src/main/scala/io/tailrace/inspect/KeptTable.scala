@@ -17,7 +17,7 @@ import io.tailrace.replay.{MarkLog, ReplaySettings}
 import io.tailrace.sync.{SyncLog, SyncSide}
 import io.tailrace.watermark.ProgressLog
 
-/** What an operator keeps in files of its own, as rows: one task each, because there may be millions of them.
+/** Rows that an operator keeps in files of its own: one task per operator, because there may be millions of them.
   *
   * @param root    of the operators' directories, below the checkpoint; each has the name of its operator
   * @param columns of an operator
@@ -43,7 +43,7 @@ private[inspect] abstract class KeptContent(val root: String) {
 private[inspect] abstract class UniformContent(root: String) extends KeptContent(root) {
   protected def columns: StructType
 
-  /** What an operator keeps after a batch. */
+  /** The file of an operator after a batch. */
   protected def file(operator: KeptOperator, batch: Long): KeptFile
 
   override def table(
@@ -59,7 +59,7 @@ private[inspect] abstract class UniformContent(root: String) extends KeptContent
 /** An operator that keeps files. */
 private[inspect] final case class KeptOperator(name: String, directory: String)
 
-/** What a task reads. */
+/** A file that one task reads. */
 private[inspect] trait KeptFile extends InputPartition {
   def rows(conf: SerializableConfiguration): PartitionReader[InternalRow]
 }

@@ -24,10 +24,10 @@ private[inspect] final case class KeyLookup(left: Seq[Array[Byte]], right: Seq[A
 
 private[inspect] object KeyLookup {
 
-  /** Of more keys all rows are read. */
+  /** With more keys than this, all rows are read. */
   private val MostKeys = 10000
 
-  /** What each partition is asked for, if the filters give all columns of the key. Other partitions have no
+  /** The lookup in each partition, if the filters give all columns of the key. Other partitions have no
     * row of these keys.
     */
   def of(columns: StateColumns, asked: AskedRows, partitions: Int): Option[Map[Int, KeyLookup]] = {

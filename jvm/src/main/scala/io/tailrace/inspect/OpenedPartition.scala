@@ -48,7 +48,7 @@ private[inspect] final class OpenedPartition(
     }
   }
 
-  /** All sections, whatever is asked for: run, store and bucket of each. */
+  /** All sections, regardless of the filters: run, store and bucket of each. */
   def names: Set[(String, String, Long)] = state.sections.map(OpenedPartition.nameOf).toSet
 
   /** True if rows of a store may leave one by one. */
@@ -91,8 +91,8 @@ private[inspect] object OpenedPartition {
   * that is looked for. In one that is ordered by time it seeks the first time, and compares the keys of the rows
   * from there, without a look at their values.
   *
-  * @param from    the least time, in microseconds
-  * @param through the greatest
+  * @param from    the earliest time, in microseconds, inclusive
+  * @param through the latest, inclusive
   * @param sought  none: rows of all keys
   * @param check   is given the first row with a key that it comes by: keys of other columns are found by no key
   * @param counts  whether a row is wanted
@@ -114,7 +114,7 @@ private[inspect] final class SectionRows(
   /** At the row that [[next]] has found. */
   def at: RunCursor = cursor
 
-  /** @return whether there is one more row */
+  /** @return true if there is another row */
   def next(): Boolean = {
     if (isBegun) cursor.next() else begin()
     while (isInside && !isWanted) cursor.next()

@@ -57,7 +57,7 @@ private[inspect] object StateOptions {
     Errors.optionInvalid("""spark.read.format("tailrace-state")""", option, value, allowed)
 }
 
-/** What a query's operators keep, which the format shows one at a time.
+/** The contents of a query's operators, of which the format shows one at a time.
   *
   * @param name of the option `of`
   */

@@ -16,7 +16,7 @@ import org.apache.spark.util.SerializableConfiguration
 import io.tailrace.join.Side
 import io.tailrace.state.{LiveSection, RowLayout, RunCursor}
 
-/** What a task reads of a join's state.
+/** The part of a join's state that one task reads.
   *
   * @param before the version that this one is compared with; none: its rows themselves
   * @param lookup the keys that are looked for; none: all

@@ -11,12 +11,12 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.util.SerializableConfiguration
 
-/** What both kinds of tables have in common: they are read, in batches, by tasks that read files. */
+/** A table of the format: read in batches, by tasks that read files. */
 private[inspect] abstract class StateTable extends Table with SupportsRead {
   override def name(): String = s"tailrace-state of $content"
   override def capabilities(): JavaSet[TableCapability] = EnumSet.of(TableCapability.BATCH_READ)
 
-  /** Of what, for plans that a user looks at. */
+  /** The content, as plans show it to a user. */
   protected def content: String
 
   def rows: StructType
@@ -78,7 +78,7 @@ private[inspect] final class JoinTable(
       asked.operators.forall(_.contains(join.operator)) &&
       asked.partitions.forall(_.contains(number)) && lookups.forall(_.contains(number))
     }
-    // Of a lookup in few partitions the tasks would have less to do than the machine has cores.
+    // A lookup in few partitions would have fewer tasks than the machine has cores.
     val of = if (lookups.isEmpty || before.nonEmpty) 1 else Math.max(1, slots / Math.max(1, wanted.size))
     for (partition <- wanted; slice <- 0 until of)
       yield StateSlice(

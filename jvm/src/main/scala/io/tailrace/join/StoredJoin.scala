@@ -140,22 +140,15 @@ final case class StoredJoinContext(
   */
 trait StoredJoinTask extends AutoCloseable {
 
-  /** All rows that are emitted in this micro-batch. Each is valid until the next one. */
-  final def output(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[InternalRow] =
-    phases(left, right).iterator.flatMap(phase => phase())
-
-  /** A phase begins when all rows of the one before have been taken. */
-  protected def phases(
-      left: Iterator[InternalRow],
-      right: Iterator[InternalRow]
-  ): Seq[() => Iterator[InternalRow]]
+  /** All rows that are emitted in this micro-batch. Each is valid until the next one. It is called once. */
+  def output(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[InternalRow]
 
   def rowsKept: Long
 
   /** Nanoseconds spent on reading the inputs and writing them into the state. */
   def updateNanos: Long
 
-  /** Nanoseconds spent on finding the rows that leave the state and their matches. */
+  /** Nanoseconds spent on finding the rows that leave the state, and their matches. */
   def expiryNanos: Long
 
   /** Removes the rows that have left. @return how many */

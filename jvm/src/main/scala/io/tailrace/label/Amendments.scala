@@ -4,24 +4,23 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.expressions.{Literal, UnsafeProjection, UnsafeRow}
 
-import io.tailrace.common.Mark
 import io.tailrace.join.{JoinColumns, StoredJoinContext}
 import io.tailrace.state._
 
-/** What may be amended: the left rows that have come out, by key, with their key columns and their time. Their right
-  * rows stay in the state as long as they do.
+/** Keeps emitted left rows that may still be amended, by key, with their key columns and their time. Their right rows stay
+  * in the state as long as they do.
   *
   * {{{
-  *   after = 30 min, amend_for = 2 h      12:00 has come out with [12:04]; the watermark is 13:10
+  *   after = 30 min, amend_for = 2 h      12:00 was emitted with [12:04]; the watermark is 13:10
   *
-  *   a right row of 12:20 comes           noted: 12:00 is the newest that has come out
+  *   a right row of 12:20 comes           noted: 12:00 is the newest that was emitted
   *   noted x left-out                     12:00 is found, once
-  *   12:00 x right rows                   [12:04, 12:20], and [12:04] without this batch: it comes out amended
-  *   watermark 14:30                      12:00 is gone from the state
+  *   12:00 x right rows                   [12:04, 12:20], and [12:04] without this batch: it is emitted again, amended
+  *   watermark 14:30                      12:00 is evicted
   * }}}
   *
-  * What a row came out with is found again, and kept nowhere: it is what it matches without the rows of this batch,
-  * because those of earlier ones have amended it.
+  * The group that a row was emitted with is kept nowhere, and found again: it has what the row matches without the rows of
+  * this batch, because those of earlier batches have amended it.
   *
   * A row is amended by what comes until the watermark has reached the end of its window and `amend_for`.
   */
@@ -36,13 +35,13 @@ private[label] final class Amendments(
   /** Rows that have been emitted before are here, in whatever partition that was. */
   private val earlier = store.sectionsOf(StoreKind.LeftOut)
 
-  // The newest of them: behind the watermark by the window, or further ahead, where silence has let it out.
+  // The newest of them: behind the watermark by the window, or further ahead, where idleness has flushed it.
   private val newest = earlier.map(_.section.maxTime).maxOption
 
   private val complete: Long = {
     // If the window is longer from this batch on, what has been emitted before had the shorter one.
     val known = store.amendsAfter.filter(_ => times.earlier.isEmpty && !times.keepsMore)
-    // Silence may have let rows out ahead of those that have expired.
+    // An idle query may have flushed rows ahead of those that have expired.
     val lacking = newest.filter(_ => times.keepsMore)
     (store.amendsAfter ++ Option.when(known.isEmpty)(store.expiredThrough) ++ lacking).max
   }
@@ -72,7 +71,7 @@ private[label] final class Amendments(
   /** True if a row of this batch was noted. */
   def hasNoted: Boolean = count > 0
 
-  /** Gives the memory of what was noted back. @return whether there was any */
+  /** Writes out what is in memory, and gives that memory back. @return whether there was any */
   def makeRoom(): Boolean = Seq(notedKeys, foundRows, keptRows).exists(!_.rows.isEmpty) && {
     flushNoted()
     flushFound()
@@ -156,7 +155,7 @@ private[label] final class Amendments(
   /** Removes what can't be amended any more. @return how many rows */
   def expire(): Long = store.dropThrough(StoreKind.LeftOut, afterNext)
 
-  /** Of waiting left rows up to `through` and of those that may be amended, all are after this time. */
+  /** All buffered left rows after `through`, and all that may be amended, are after this time. */
   def neededAfter(through: Long): Long = Math.min(through, afterNext)
 
   override def close(): Unit = {
@@ -179,7 +178,7 @@ private[label] object Amendments {
     )
   }
 
-  /** Where no left row is amended any more: forgets those that were kept. @return how many */
+  /** Evicts the kept rows of a join that no longer amends. @return how many */
   def forget(store: TailraceStateStore): Long = {
     val newest = store.sectionsOf(StoreKind.LeftOut).map(_.section.maxTime).maxOption
     newest.fold(0L)(store.dropThrough(StoreKind.LeftOut, _))
@@ -216,44 +215,4 @@ private[label] final class AmendedLefts(runs: Seq[ScratchRun]) extends AutoClose
 private object AmendedLefts {
   // Any kind whose sections are in this order.
   val Kind = StoreKind.HeldRight
-}
-
-/** The left rows that are amended, each with its new group.
-  *
-  * @param ofBatch hides the right rows of this batch
-  */
-private[label] final class AmendedPass(work: GroupWork, lefts: AmendedLefts, ofBatch: LateRights)
-    extends GroupPass(
-      work,
-      work.settings.window.after,
-      LateRights.None,
-      Some(work.earlierTo(work.settings.window.after, ofBatch))
-    ) {
-  import work.{settings, writer}
-
-  private var amended = 0L
-
-  override protected def fill(): Array[Int] = lefts.fill(work.chunk, work.share)
-
-  override protected def comesOut(change: Option[GroupChange]): Boolean = {
-    val isChanged = change.exists(_.isChanged)
-    if (isChanged) {
-      writer.markIs(AmendedPass.Amended)
-      writer.versionIs(settings.horizons.fold(0)(_.ends.size - 1), hasEarlier = true, changed = true)
-    }
-    isChanged
-  }
-
-  override protected def wasWritten(left: UnsafeRow): Unit = amended += 1
-
-  override protected def report(): Unit = work.context.metric(LabelMetrics.AmendmentsOut) += amended
-
-  override def close(): Unit = {
-    lefts.close()
-    super.close()
-  }
-}
-
-private object AmendedPass {
-  private val Amended = Mark.Amended.text
 }

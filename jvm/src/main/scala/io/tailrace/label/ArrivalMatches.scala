@@ -5,10 +5,10 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import io.tailrace.join.StoredJoinContext
 import io.tailrace.state.{GoneRows, LiveSection, MemoryShare, RowBuffer}
 
-/** Goes over pairs of a probing row and a candidate. */
+/** The pairs of a probing row and a candidate, one after the other. */
 private[label] trait MatchedPairs extends AutoCloseable {
 
-  /** Goes on to the next pair. @return false if there is none */
+  /** Moves to the next pair. @return false if there is none */
   def next(): Boolean
 
   def probeTime: Long
@@ -78,7 +78,7 @@ final class ArrivalMatches private[label] (
   /** See [[SortedMerge.piece]]. */
   def piece: Long = merge.piece
 
-  /** Goes on to the next probing row. @return false if there is none */
+  /** Moves to the next probing row. @return false if there is none */
   def nextProbe(): Boolean = {
     while (!merge.next()) if (!nextChunk()) return false
     true

@@ -35,8 +35,8 @@ private[label] final class BatchMerge(
   private val left = SortedSide.left(leftRows, columns)
   private val right = SortedSide.right(rightRows, columns)
   private val payload = columns.payloadProjection()
-  private lazy val groups = settings.form.writer(columns, settings, memory)
-  private lazy val pairs = new PairWriter(columns, settings)
+  private lazy val groups = settings.groupWriter(columns, memory)
+  private lazy val pairs = new PairWriter(columns, settings.marksLate)
   private val element = new UnsafeRow(columns.payload.size)
 
   private var key = new Array[Byte](0)
@@ -44,7 +44,7 @@ private[label] final class BatchMerge(
   // The matches of the current left row end before `until`. Those before `position` have been emitted.
   private var position = 0
   private var until = 0
-  // With exactly_one, the right rows of the key that are taken: those before `takenTime`, and so many at that time.
+  // With exactly_one, the right rows of the key that are taken: those before `takenTime`, and the first `takenThen` at that time.
   private var takenTime = Long.MinValue
   private var takenThen = 0
   private val twins = columns.identityOrdinal.map(at => (new Twins, at))
@@ -207,7 +207,7 @@ private final class KeyOnDisk private (
     isBegun = true
   }
 
-  /** Leaves out the rows before a time, and so many of that time. */
+  /** Leaves out the rows before a time, and the first `count` of that time. */
   def skip(time: Long, count: Int): Unit = {
     slideTo(time, time)
     (0 until count).foreach(_ => if (hasMatch) cursor.next())
@@ -327,9 +327,9 @@ private[label] final class BatchVersions(
   /** True if a version has yet to be looked at. */
   def hasNext: Boolean = next < horizons.ends.size
 
-  /** Goes on to the next version.
+  /** Moves to the next version.
     *
-    * @return how many matches it has, if it is emitted; then `groups` knows its version. Else -1
+    * @return the number of its matches if it is emitted; then `groups` knows its version. Otherwise -1
     */
   def advance(groups: GroupWriter): Int = {
     val number = next
@@ -343,7 +343,7 @@ private[label] final class BatchVersions(
         Matches(candidates, first, count, count, twin),
         Matches(candidates, first, before, before, twin)
       )
-      horizons.emit.comesOut(horizons.isFinal(number), change)
+      horizons.emit.includes(horizons.isFinal(number), change.isChanged, change.hasGained)
     }
     groups.versionIs(number, hasEarlier = number > 0, changed = number > 0 && change.isChanged)
     if (comesOut) count else -1

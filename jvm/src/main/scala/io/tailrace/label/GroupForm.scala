@@ -6,7 +6,7 @@ import org.apache.spark.sql.types.{ArrayType, BooleanType, StructField, StructTy
 import io.tailrace.join.{ColumnWords, JoinColumns, LeftRowWriter, PinnedSetting}
 import io.tailrace.state.{RowLayout, RowMemory}
 
-/** What comes out of the matches of a left row: the columns behind its own ones.
+/** The columns that a grouped join makes of the matches of a left row. They follow the left columns.
   *
   * {{{
   *   left row (A, 12:00)   matches 12:04, 12:30
@@ -52,14 +52,14 @@ private[tailrace] trait GroupForm extends Serializable {
   /** Their values for a right row that is emitted without a left one. */
   def alone(columns: JoinColumns): Seq[Expression]
 
-  def writer(columns: JoinColumns, settings: JoinSettings, memory: RowMemory): GroupWriter
+  def writer(columns: JoinColumns, version: VersionColumns, memory: RowMemory): GroupWriter
 
   def change(columns: JoinColumns): GroupChange
 }
 
 /** All matches in one column, or those that the policy and the cap leave.
   *
-  * @param maxMatches if there is a cap, a column more says whether it has cut the group
+  * @param maxMatches if there is a cap, an additional column says whether it has cut the group
   */
 private[tailrace] final case class OneGroup(policy: MatchPolicy, maxMatches: Option[Int]) extends GroupForm {
   override def text: String = s"match=${policy.name}${maxMatches.fold("")(n => s", max_matches=$n")}"
@@ -89,12 +89,12 @@ private[tailrace] final case class OneGroup(policy: MatchPolicy, maxMatches: Opt
 
   private def uncut: Seq[Expression] = maxMatches.toSeq.map(_ => Literal(false))
 
-  override def writer(columns: JoinColumns, settings: JoinSettings, memory: RowMemory): GroupWriter =
-    new OneGroupWriter(this, columns, settings, memory)
+  override def writer(columns: JoinColumns, version: VersionColumns, memory: RowMemory): GroupWriter =
+    new OneGroupWriter(this, columns, version, memory)
 
   override def change(columns: JoinColumns): GroupChange = new OneGroupChange(this)
 
-  /** Of the matches of a left row, the first one that is emitted and how many are. */
+  /** The first match of a left row that is emitted, and the number of emitted ones. */
   def chosen(leftTime: Long, matches: Matches): (Int, Int) = {
     import matches.{count, first, rows}
     val one = if (count == 0) -1 else policy.choose(count, leftTime, i => rows.time(first + i))
@@ -106,33 +106,15 @@ private[tailrace] final case class OneGroup(policy: MatchPolicy, maxMatches: Opt
     if (policy == MatchPolicy.All) Math.max(0, matches.matched - bound.most) else 0
 }
 
-/** The matches of a left row: `count` of the candidates, from position `first` on.
-  *
-  * @param matched how many there are, with those that the policy would never choose
-  * @param twin    how many left rows that are equal to this one come before it ([[Twins]]); 0 where nobody asks
-  */
-private[tailrace] final case class Matches(
-    rows: Candidates,
-    first: Int,
-    count: Int,
-    matched: Int,
-    twin: Int = 0
-)
-
-private[label] object Matches {
-  def of(merge: SortedMerge, twin: Int): Matches =
-    Matches(merge.candidates, merge.candidates.first, merge.candidates.count, merge.matched, twin)
-}
-
 /** Writes the group, then whether the cap has cut it if there is one. Elements are copied once, as their bytes in the
   * state.
   */
 private[label] final class OneGroupWriter(
     form: OneGroup,
     columns: JoinColumns,
-    settings: JoinSettings,
+    version: VersionColumns,
     memory: RowMemory
-) extends GroupWriter(columns, settings, memory) {
+) extends GroupWriter(columns, version, memory) {
   private val capped = form.maxMatches.nonEmpty
   private var rows: Candidates = _
   private var start = 0
@@ -170,7 +152,7 @@ private[label] final class OneGroupWriter(
   }
 }
 
-/** Compares what comes out of a left row with its version before. */
+/** Compares the columns of a left row with those of its previous version. */
 private[tailrace] trait GroupChange {
 
   /** True if the columns have other values now. */
@@ -192,7 +174,7 @@ private[label] final class OneGroupChange(form: OneGroup) extends GroupChange {
   override def compare(left: UnsafeRow, leftTime: Long, now: Matches, before: Matches): Unit = {
     val (nowStart, nowSize) = form.chosen(leftTime, now)
     val (start, size) = form.chosen(leftTime, before)
-    // Of the same size: the flag of the cap may have changed.
+    // Groups of one size may differ in the flag of the cap.
     changed = nowSize != size || (form.leftOut(now) > 0) != (form.leftOut(before) > 0) || {
       var i = 0
       while (i < size && isSame(now.rows, nowStart + i, before.rows, start + i)) i += 1

@@ -2,11 +2,11 @@ package io.tailrace.label
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows}
-import io.tailrace.join.{ExpiringRows, StoredJoinContext}
+import io.tailrace.common.{Mark, MemoryErrors, RowMemoryExhausted}
+import io.tailrace.join.{ExpiringRows, Pass, StoredJoinContext}
 import io.tailrace.state.{LiveSection, MemoryShare, RowBuffer, RowMemory, RowSort, StoreKind}
 
-/** What the passes of a task have in common: only one of them is open at a time. */
+/** The memory and the writer that the passes of a task share: only one of them is open at a time. */
 private[label] final class GroupWork(val context: StoredJoinContext, val settings: JoinSettings)
     extends AutoCloseable {
   import context.{bufferBytes, columns, memory}
@@ -14,7 +14,7 @@ private[label] final class GroupWork(val context: StoredJoinContext, val setting
   val chunk = new RowBuffer(memory)
   val share = new MemoryShare(memory, bufferBytes)
   val parked = new ParkedRows
-  lazy val writer: GroupWriter = settings.form.writer(columns, settings, memory)
+  lazy val writer: GroupWriter = settings.groupWriter(columns, memory)
 
   /** Spent on finding left rows, and where their matches are. */
   var nanos = 0L
@@ -23,7 +23,7 @@ private[label] final class GroupWork(val context: StoredJoinContext, val setting
   def mergeTo(end: Long, late: LateRights): SortedMerge =
     new SortedMerge(-settings.window.before, end, memory, bufferBytes, settings.bound, late = late)
 
-  /** What left rows had up to `end` after their time. */
+  /** The version of left rows with what they had matched up to `end` after their time. */
   def earlierTo(end: Long, late: LateRights): EarlierVersion =
     new EarlierVersion(end, settings.form.change(columns), late, memory, () => mergeTo(end, late))
 
@@ -34,42 +34,47 @@ private[label] final class GroupWork(val context: StoredJoinContext, val setting
   }
 }
 
+/** The left rows of a pass, and what becomes of each. */
+private[label] trait GroupedLefts extends AutoCloseable {
+
+  /** Fills an empty chunk. @return the numbers of its rows, by key and time */
+  def fill(chunk: RowBuffer): Array[Int]
+
+  /** True if the left row of the merge is emitted. Sets the writer's version and mark.
+    *
+    * @param change from its earlier version, if there is something to compare with
+    */
+  def isEmitted(change: Option[GroupChange]): Boolean
+
+  /** A left row was written.
+    *
+    * @param row     its number in the chunk
+    * @param matched how many right rows match it
+    */
+  def written(row: Int, left: UnsafeRow, matched: Int): Unit
+
+  /** Runs once, after the last left row: adds to the metrics. */
+  def report(): Unit
+}
+
 /** One way through left rows, each with its group: one in a step. They come a chunk at a time, which is sorted by key
   * and merged with the right rows of its windows.
   *
-  * @param to      matches are up to here after a left row's time
-  * @param late    which right rows a left row doesn't get
+  * @param merge   of left rows with the right rows that they get
   * @param earlier what the left rows had before, to compare with
   */
-private[label] abstract class GroupPass(
+private[label] final class GroupPass(
     work: GroupWork,
-    to: Long,
-    late: LateRights,
+    lefts: GroupedLefts,
+    merge: SortedMerge,
     earlier: Option[EarlierVersion]
-) extends StepwiseRows[UnsafeRow]
-    with AutoCloseable {
+) extends Pass {
   import work.context.{columns, store}
   import work.{chunk, parked, share, writer}
 
-  protected val merge: SortedMerge = work.mergeTo(to, late)
   private val rightSections = store.sectionsOf(StoreKind.RightKeySorted)
   private val leftRow = new UnsafeRow(columns.left.size)
   private val twins = columns.identityOrdinal.map(new ChunkTwins(_, columns.left.size))
-
-  /** Fills an empty chunk. @return the numbers of its rows, by key and time */
-  protected def fill(): Array[Int]
-
-  /** True if the left row of the merge is emitted.
-    *
-    * @param change from what it had, if there is something to compare with
-    */
-  protected def comesOut(change: Option[GroupChange]): Boolean
-
-  /** Runs after a left row was written. */
-  protected def wasWritten(left: UnsafeRow): Unit
-
-  /** Runs once, after the last left row: adds to the metrics. */
-  protected def report(): Unit
 
   override protected def step(): UnsafeRow = {
     var hasProbe = true
@@ -85,14 +90,14 @@ private[label] abstract class GroupPass(
   private def isDue: Boolean = {
     val probe = merge.probe
     leftRow.pointTo(chunk.base(probe), chunk.valueOffset(probe), chunk.valueLength(probe))
-    comesOut(earlier.map(_.compare(leftRow, merge, chunk, rightSections, twin)))
+    lefts.isEmitted(earlier.map(_.compare(leftRow, merge, chunk, rightSections, twin)))
   }
 
   private def twin: Int = twins.fold(0)(_ => ChunkTwins.of(chunk, merge.probe))
 
   private def write(): UnsafeRow = {
-    val row = writer.write(leftRow, chunk.time(merge.probe), Matches.of(merge, twin))
-    wasWritten(leftRow)
+    val row = writer.write(leftRow, chunk.time(merge.probe), merge.matchesOf(twin))
+    lefts.written(merge.probe, leftRow, merge.matched)
     row
   }
 
@@ -103,13 +108,13 @@ private[label] abstract class GroupPass(
     if (parked.fill(chunk)) startParked()
     else {
       share.reset()
-      val sorted = fill()
+      val sorted = lefts.fill(chunk)
       twins.foreach(_.number(chunk, sorted))
       start(sorted)
     }
     work.nanos += System.nanoTime - started
     if (chunk.isEmpty) {
-      report()
+      lefts.report()
       end()
     }
   }
@@ -121,7 +126,7 @@ private[label] abstract class GroupPass(
 
   private def startParked(): Unit = start(Array.range(0, chunk.size))
 
-  /** Tries the same left row again with more memory: the rows behind it go to disk, until it is alone. */
+  /** Tries the same left row again with more memory: the rows after it go to disk, until it is alone. */
   private def parkOthers(failure: RowMemoryExhausted): Unit = {
     val rest = merge.rest
     if (rest.length <= 1)
@@ -135,6 +140,7 @@ private[label] abstract class GroupPass(
   }
 
   override def close(): Unit = {
+    lefts.close()
     merge.close()
     earlier.foreach(_.close())
   }
@@ -145,18 +151,12 @@ private[label] abstract class GroupPass(
   * @param keeper  keeps what may be amended later of a left row that has its final version
   * @param closing counts left rows that are emitted before the watermark lets them
   */
-private[label] final class ExpiringPass(
+private[label] final class ExpiringGroups(
     work: GroupWork,
-    pass: Pass,
-    late: Long => LateRights,
+    pass: HorizonPass,
     keeper: Option[Amendments],
     closing: ClosedRows
-) extends GroupPass(
-      work,
-      pass.to,
-      late(if (pass.isFinal) work.settings.takesFor else pass.to),
-      ExpiringPass.earlier(work, pass, late)
-    ) {
+) extends GroupedLefts {
   import work.context.{metric, store}
   import work.{chunk, settings, writer}
 
@@ -168,26 +168,26 @@ private[label] final class ExpiringPass(
   /** The number of rows it has given, of each section. */
   def taken: Map[LiveSection, Long] = rows.taken
 
-  override protected def fill(): Array[Int] = {
-    rows.fill(chunk, work.share)
-    RowSort.byKey(chunk)
+  override def fill(into: RowBuffer): Array[Int] = {
+    rows.fill(into, work.share)
+    RowSort.byKey(into)
   }
 
-  override protected def comesOut(change: Option[GroupChange]): Boolean = {
+  override def isEmitted(change: Option[GroupChange]): Boolean = {
     writer.markIs(null)
     writer.versionIs(pass.horizon, change.nonEmpty, change.exists(_.isChanged))
-    change.forall(settings.horizons.get.emit.comesOut(pass.isFinal, _))
+    change.forall(c => settings.horizons.get.emit.includes(pass.isFinal, c.isChanged, c.hasGained))
   }
 
-  override protected def wasWritten(left: UnsafeRow): Unit =
+  override def written(row: Int, left: UnsafeRow, matched: Int): Unit =
     if (pass.isFinal) {
-      keeper.foreach(_.keep(chunk, merge.probe, left))
+      keeper.foreach(_.keep(chunk, row, left))
       counts.add(writer)
-      closing.add(chunk.time(merge.probe))
-      found += merge.matched
+      closing.add(chunk.time(row))
+      found += matched
     } else versions += 1
 
-  override protected def report(): Unit = {
+  override def report(): Unit = {
     keeper.foreach(_.flushKept())
     counts.report()
     if (pass.isFinal) closing.report()
@@ -195,21 +195,46 @@ private[label] final class ExpiringPass(
     metric(LabelMetrics.VersionsOut) += versions
   }
 
-  override def close(): Unit = {
-    rows.close()
-    super.close()
-  }
+  override def close(): Unit = rows.close()
 }
 
-private object ExpiringPass {
-  private def earlier(work: GroupWork, pass: Pass, late: Long => LateRights): Option[EarlierVersion] =
-    work.settings.horizons.flatMap(_.earlier(pass.horizon)).map { end =>
-      work.earlierTo(end, late(end))
+/** The left rows that are amended, each with its new group. */
+private[label] final class AmendedGroups(work: GroupWork, lefts: AmendedLefts) extends GroupedLefts {
+  import work.{settings, writer}
+
+  private var amended = 0L
+
+  override def fill(chunk: RowBuffer): Array[Int] = lefts.fill(chunk, work.share)
+
+  override def isEmitted(change: Option[GroupChange]): Boolean = {
+    val isChanged = change.exists(_.isChanged)
+    if (isChanged) {
+      writer.markIs(AmendedGroups.Amended)
+      writer.versionIs(settings.horizons.fold(0)(_.ends.size - 1), hasEarlier = true, changed = true)
     }
+    isChanged
+  }
+
+  override def written(row: Int, left: UnsafeRow, matched: Int): Unit = amended += 1
+
+  override def report(): Unit = work.context.metric(LabelMetrics.AmendmentsOut) += amended
+
+  override def close(): Unit = lefts.close()
 }
 
-/** What left rows came out with at the horizon before, found again: nothing of it is kept. It is what they match up
-  * to there, without rows that came when the watermark had passed it.
+private object AmendedGroups {
+  private val Amended = Mark.Amended.text
+}
+
+/** One way through the left rows of a partition, for one horizon.
+  *
+  * @param from,through the left rows after `from`, up to `through`
+  * @param to           the horizon, microseconds
+  */
+private[label] final case class HorizonPass(horizon: Int, from: Long, through: Long, to: Long, isFinal: Boolean)
+
+/** The groups of left rows at the previous horizon, found again: nothing of them is kept. They have what the rows match up
+  * to there, without rows that arrived after the watermark had passed it.
   *
   * @param end    of that horizon, microseconds
   * @param change compares the two
@@ -246,7 +271,7 @@ private[label] final class EarlierVersion(
       twin: Int
   ): GroupChange = {
     val time = chunk.time(now.probe)
-    val of = Matches.of(now, twin)
+    val of = now.matchesOf(twin)
     if (now.isWindowed) {
       if (remaining == 0) {
         val rest = now.restOfKey
@@ -255,7 +280,7 @@ private[label] final class EarlierVersion(
       }
       apart.next()
       remaining -= 1
-      change.compare(left, time, of, Matches.of(apart, twin))
+      change.compare(left, time, of, apart.matchesOf(twin))
     } else if (late.isNone) {
       // The first of the same rows: to copy them would be too much work where a key has very many.
       val until = JoinWindow.saturatingAdd(time, end)

@@ -1,25 +1,55 @@
 package io.tailrace.label
 
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
+import org.apache.spark.sql.catalyst.expressions.{
+  Attribute,
+  AttributeReference,
+  Expression,
+  Literal,
+  UnsafeRow
+}
+import org.apache.spark.sql.types.{BooleanType, StringType, StructType}
 import org.apache.spark.unsafe.types.UTF8String
 
-import io.tailrace.common.MemoryErrors
+import io.tailrace.common.{Mark, MarkedRows, MemoryErrors}
 import io.tailrace.join.{JoinColumns, LeftRowWriter}
 import io.tailrace.state.{RowLayout, RowMemory}
 
-/** Writes a row of a grouped join: the left columns, those of its [[GroupForm]], then what the row says of its version
-  * if there are horizons, then `_mark` if rows are emitted that have one.
+/** The columns after those of a [[GroupForm]]: three that say which version of its left row an output row is, if there
+  * are horizons, then `_mark`, if there are rows other than ordinary ones.
+  *
+  * @param horizons none: each left row has one version
+  */
+private[tailrace] final case class VersionColumns(horizons: Option[Horizons], hasMarks: Boolean) {
+  def size: Int = (if (horizons.isEmpty) 0 else 3) + (if (hasMarks) 1 else 0)
+
+  def attributes: Seq[Attribute] = {
+    val ofVersion = Seq(
+      AttributeReference(Horizons.Horizon, StringType)(),
+      AttributeReference(Horizons.Final, BooleanType, nullable = false)(),
+      AttributeReference(Horizons.Changed, BooleanType)()
+    )
+    (if (horizons.isEmpty) Nil else ofVersion) ++ Option.when(hasMarks)(Mark.attribute())
+  }
+
+  /** Their values for a row that belongs to no horizon. */
+  def ofNoHorizon(mark: Literal): Seq[Expression] = {
+    val ofVersion = Seq(Literal(null, StringType), Literal(true), Literal(null, BooleanType))
+    (if (horizons.isEmpty) Nil else ofVersion) ++ Option.when(hasMarks)(mark)
+  }
+}
+
+/** Writes a row of a grouped join: the left columns, those of its [[GroupForm]], then those of its [[VersionColumns]].
   */
 private[tailrace] abstract class GroupWriter(
     columns: JoinColumns,
-    settings: JoinSettings,
+    version: VersionColumns,
     memory: RowMemory
 ) extends LeftRowWriter(columns, memory) {
   private val horizons =
-    settings.horizons.fold(Seq.empty[UTF8String])(_.words.map(UTF8String.fromString)).toArray
-  // The number of the first of the three columns among those that are added.
-  private val versionAt = settings.form.size
+    version.horizons.fold(Seq.empty[UTF8String])(_.words.map(UTF8String.fromString)).toArray
+  // The number of the first of the version's columns among those that are added.
+  private val versionAt = columns.added.size - version.size
   private var horizon = 0
   private var isCompared = false
   private var isChanged = false
@@ -34,9 +64,9 @@ private[tailrace] abstract class GroupWriter(
   /** The number of matches that caps have left out of the last row. */
   def lastLeftOut: Int
 
-  /** Finds what comes out of a left row's matches.
+  /** Finds what the group has of a left row's matches.
     *
-    * @return how many bytes it takes behind the left columns
+    * @return the number of bytes it takes after the left columns
     */
   protected def find(left: UnsafeRow, leftTime: Long, matches: Matches): Long
 
@@ -46,7 +76,7 @@ private[tailrace] abstract class GroupWriter(
     */
   protected def writeFound(at: Int): Unit
 
-  /** What the rows that follow say of their version.
+  /** Sets the version of the rows that follow.
     *
     * @param number     of the horizon; [[GroupWriter.NoHorizon]] for a left row without a time
     * @param hasEarlier whether there is a version before it
@@ -69,7 +99,7 @@ private[tailrace] abstract class GroupWriter(
     writeLeft(left)
     writeFound(at)
     if (horizons.nonEmpty) writeVersion(end.toInt)
-    if (settings.hasMarks) writeMark(length)
+    if (version.hasMarks) writeMark(length)
     written(length)
   }
 
@@ -105,28 +135,15 @@ object GroupWriter {
   private[label] val NoHorizon = -1
 }
 
-/** Counts groups in plain fields, row by row, and adds them to the metrics once. */
-private[label] final class GroupCounts(metric: String => SQLMetric) {
-  private var matched = 0L
-  private var unmatched = 0L
-  private var labels = 0L
-  private var truncated = 0L
-  private var leftOut = 0L
+/** Writes a pair: the left row, the right row's columns but the keys, then `_mark` if late rows are emitted. */
+final class PairWriter(columns: JoinColumns, hasMarks: Boolean) {
+  private val joiner = GenerateUnsafeRowJoiner.create(columns.leftSchema, columns.payloadSchema)
+  private lazy val marked =
+    new MarkedRows(StructType(columns.leftSchema.fields ++ columns.payloadSchema.fields))
 
-  /** Counts the row that was written last. */
-  def add(writer: GroupWriter): Unit = {
-    if (writer.lastSize > 0) matched += 1 else unmatched += 1
-    labels += writer.lastSize
-    if (writer.lastLeftOut > 0) truncated += 1
-    leftOut += writer.lastLeftOut
-  }
-
-  def report(): Unit = {
-    metric(LabelMetrics.GroupsOut) += matched + unmatched
-    metric(LabelMetrics.GroupsMatched) += matched
-    metric(LabelMetrics.GroupsUnmatched) += unmatched
-    metric(LabelMetrics.LabelsOut) += labels
-    metric(LabelMetrics.GroupsTruncated) += truncated
-    metric(LabelMetrics.LabelsLeftOut) += leftOut
+  /** @return a row that is valid until the next call */
+  def write(left: UnsafeRow, right: UnsafeRow): UnsafeRow = {
+    val pair = joiner.join(left, right)
+    if (hasMarks) marked.ordinary(pair) else pair
   }
 }

@@ -1,6 +1,8 @@
 package io.tailrace.label
 
 import io.tailrace.common.{Choice, Durations}
+import io.tailrace.join.JoinColumns
+import io.tailrace.state.RowMemory
 
 /** `Grouped`: a row per left row, when its window has closed. `Pairs`: a row per pair, at once. */
 sealed abstract class JoinOutput(val name: String, synonyms: String*) extends Choice {
@@ -16,7 +18,7 @@ object JoinOutput {
   val values: Seq[JoinOutput] = Seq(Grouped, Pairs)
 }
 
-/** When left rows are emitted. */
+/** The time at which left rows are emitted. */
 sealed abstract class Release(val name: String) extends Choice
 
 object Release {
@@ -32,7 +34,7 @@ object Release {
 
 /** The settings of a join, without its columns.
   *
-  * @param form       what comes out of the matches of a left row
+  * @param form       the columns made of the matches of a left row
   * @param marksLate  late rows are emitted, marked; else they are only counted
   * @param strategy   when matches are looked for; the planner decides it for streams
   * @param release    when left rows of a stream are emitted after they have expired; none: as the checkpoint has
@@ -45,7 +47,7 @@ object Release {
   * @param exactlyOne with pairs: see [[OneToOne]]
   * @param decided    whether a left row is emitted as soon as its first match is certain, not when its window closes
   * @param streams    of the labels, if the join is one of examples
-  * @param closeAfterMs after how long without input of the query rows that wait come out; none: when the watermark says so
+  * @param closeAfterMs after how much idle time of the query buffered rows are flushed; none: never before the watermark
   * @param amendFor   how long after its window has closed a left row may be amended, microseconds; none: not at all
   */
 final case class JoinSettings(
@@ -70,11 +72,17 @@ final case class JoinSettings(
   /** True if rows are emitted that aren't ordinary ones, and so a column says which. */
   def hasMarks: Boolean = marksLate || amendFor.nonEmpty
 
+  /** The columns after those of the form. */
+  def version: VersionColumns = VersionColumns(horizons, hasMarks)
+
+  def groupWriter(columns: JoinColumns, memory: RowMemory): GroupWriter =
+    form.writer(columns, version, memory)
+
   /** A left row gets what comes until the watermark has reached its time plus this, in its row or amended. */
   def takesFor: Long = JoinWindow.saturatingAdd(window.after, amendFor.getOrElse(0L))
 
-  /** Whether pairs with late right rows are further behind the watermark than others. A checkpoint is bound to them
-    * then: a watermark of what follows mustn't go back, or rows that have left there could come again.
+  /** True if pairs with late right rows are further behind the watermark than others. A checkpoint pins them then: the
+    * watermark downstream mustn't go back, or rows that were evicted there could arrive again.
     */
   def lateLabelsWiden: Boolean = !isGrouped && window.before > 0
 
@@ -130,71 +138,4 @@ object MatchStrategy {
 
   /** Those that a configuration may name. */
   val values: Seq[MatchStrategy] = Seq(Lazy, Eager)
-}
-
-/** Chooses which of a left row's matches are emitted. Matches are numbered by time, and by content where times
-  * are equal. So the choice depends on the data alone, never on arrival or the number of partitions.
-  */
-sealed abstract class MatchPolicy(val name: String) extends Choice {
-
-  /** @param n    how many matches there are, at least one
-    * @param time the time of the i-th match
-    * @return the number of the chosen match, or -1 for all
-    */
-  def choose(n: Int, leftTime: Long, time: Int => Long): Int
-}
-
-object MatchPolicy {
-  case object All extends MatchPolicy("all") {
-    override def choose(n: Int, leftTime: Long, time: Int => Long): Int = -1
-  }
-
-  case object First extends MatchPolicy("first") {
-    override def choose(n: Int, leftTime: Long, time: Int => Long): Int = 0
-  }
-
-  case object Last extends MatchPolicy("last") {
-    override def choose(n: Int, leftTime: Long, time: Int => Long): Int = n - 1
-  }
-
-  /** The match with the least distance in time. Of two equally far, the earlier one. */
-  case object Nearest extends MatchPolicy("nearest") {
-    override def choose(n: Int, leftTime: Long, time: Int => Long): Int = {
-      var best = 0
-      var i = 1
-      while (i < n) {
-        if (Math.abs(time(i) - leftTime) < Math.abs(time(best) - leftTime)) best = i
-        i += 1
-      }
-      best
-    }
-  }
-
-  val values: Seq[MatchPolicy] = Seq(All, First, Last, Nearest)
-}
-
-/** The most that a group can hold. Nothing beyond it is kept.
-  *
-  * @param most elements of a group, at least one
-  */
-final case class MatchBound(policy: MatchPolicy, most: Int) {
-
-  /** True if some rows can be left out before all have been read. */
-  def isBound: Boolean = most < Int.MaxValue
-
-  /** Forgets those of the last `count` candidates that can't be in the group, whatever rows come later.
-    *
-    * @param from position of the first of them; they are in order
-    * @return how many are left
-    */
-  private[tailrace] def keep(candidates: Candidates, from: Int, count: Int, leftTime: Long): Int = {
-    val chosen = policy.choose(count, leftTime, i => candidates.time(from + i))
-    val left = if (chosen < 0) Math.min(count, most) else 1
-    candidates.keep(from, from + Math.max(chosen, 0), left)
-    left
-  }
-}
-
-object MatchBound {
-  val None: MatchBound = MatchBound(MatchPolicy.All, Int.MaxValue)
 }

@@ -1,16 +1,17 @@
 package io.tailrace.label
 
-import io.tailrace.common.{Durations, WatermarkRules}
+import io.tailrace.common.{Choice, Durations, WatermarkRules}
+import io.tailrace.join.Growth
 
-/** Which right rows belong to a left row, and when that is decided. All times and distances are in
+/** The rule by which right rows belong to a left row, and by which that is decided. All times and distances are in
   * microseconds; a right row at R belongs to a left row at L when `L - before <= R <= L + after`.
   *
-  * The rules follow from one promise of the watermark W: rows at or before W are late and come no more.
+  * The rules follow from one promise of the watermark W: rows at or before W are late; none is expected.
   *
   * {{{
   *   after = 30 min, before = 0              12:00  left row arrives
   *   W = 12:29   a right row at 12:30 may still come: nothing is decided
-  *   W = 12:30   none can come any more: the left row expires, its group comes out
+  *   W = 12:30   none can arrive any longer: the left row expires, its group is emitted
   * }}}
   */
 final case class JoinWindow(before: Long, after: Long) {
@@ -44,15 +45,15 @@ final case class JoinWindow(before: Long, after: Long) {
   /** The time that a section of a run spans. At least a second: narrower ones make more sections than they save. */
   def bucketWidth(buckets: Long): Long = Math.max(1000L * 1000, (before + after) / buckets)
 
-  /** How long a left row may wait before it is emitted, in a batch or in a step behind the end of its window.
+  /** The longest time for which a left row is buffered, in a batch or in a step after the end of its window.
     *
-    * @param longest `after` of before, which rows of this batch may have waited for; 0: that of now
+    * @param longest previous `after`, which rows of this batch may have waited for; 0 if unchanged
     * @param every   step of release
     */
   def longestWaitOfGroups(longest: Long, every: Long): Long =
     JoinWindow.saturatingAdd(Math.max(after, longest), every)
 
-  /** How far the time of a pair's row can be behind the watermark. A late right row may be `before` its left row, which
+  /** The most that the time of a pair's row can be behind the watermark. A late right row may be `before` its left row, which
     * may wait for `after`.
     */
   def longestWait(takesLate: Boolean): Long =
@@ -61,12 +62,12 @@ final case class JoinWindow(before: Long, after: Long) {
 
 object JoinWindow extends WatermarkRules {
 
-  /** The watermark in milliseconds of rows that have waited for so many microseconds, rounded up. */
+  /** The watermark, in milliseconds, downstream of rows that have waited for `wait` microseconds, rounded up. */
   def passedOn(watermarkMs: Long, wait: Long): Long =
     Math.max(0L, watermarkMs - wait / 1000 - (if (wait % 1000 == 0) 0 else 1))
 }
 
-/** When left rows are emitted after they have expired: in steps of event time. To find the matches of a few left
+/** Left rows are emitted in steps of event time after they have expired. To find the matches of a few left
   * rows costs nearly as much as to find those of many, because their right rows are anywhere in the window.
   *
   * {{{
@@ -98,7 +99,7 @@ final case class ReleaseSteps(every: Long) {
     if (isDue) Math.max(released, expiry) else released
   }
 
-  /** The least expiry with which left rows are emitted next; [[JoinWindow.NoWatermark]] if any does. */
+  /** The minimum expiry with which left rows are emitted next; [[JoinWindow.NoWatermark]] if any does. */
   def dueFrom(released: Long, partition: Int, partitions: Int): Long = {
     val phase = every / partitions * partition
     if (every == 0 || released == JoinWindow.NoWatermark) JoinWindow.NoWatermark
@@ -108,7 +109,7 @@ final case class ReleaseSteps(every: Long) {
 
 object ReleaseSteps {
 
-  /** What users and checkpoints call steps that hold no row back. */
+  /** The name, for users and in checkpoints, of steps that hold no row back. */
   val Batch = "batch"
 
   /** @param text in a checkpoint */
@@ -126,3 +127,110 @@ object ReleaseSteps {
   def default(window: JoinWindow): ReleaseSteps =
     ReleaseSteps(JoinWindow.saturatingAdd(window.before, window.after) / InWindow)
 }
+
+/** The choice of the versions of a left row that are emitted. */
+sealed abstract class Emit(val name: String) extends Choice {
+
+  /** True if a version after the first one is emitted.
+    *
+    * @param changed whether its group differs from that of the previous version
+    * @param gained  whether it has a match where the previous version had none
+    */
+  def includes(isFinal: Boolean, changed: Boolean, gained: Boolean): Boolean
+}
+
+object Emit {
+
+  /** One version at each horizon. */
+  case object All extends Emit("all") {
+    override def includes(isFinal: Boolean, changed: Boolean, gained: Boolean): Boolean = true
+  }
+
+  /** The first one and the final one, and those between whose group has changed. */
+  case object Changes extends Emit("changes") {
+    override def includes(isFinal: Boolean, changed: Boolean, gained: Boolean): Boolean =
+      isFinal || changed
+  }
+
+  /** The first one, and then the one that has a match when those before it had none. */
+  case object LatePositives extends Emit("late_positives") {
+    override def includes(isFinal: Boolean, changed: Boolean, gained: Boolean): Boolean =
+      gained
+  }
+
+  /** The first one and the final one. */
+  case object Defer extends Emit("defer") {
+    override def includes(isFinal: Boolean, changed: Boolean, gained: Boolean): Boolean = true
+  }
+
+  val values: Seq[Emit] = Seq(All, Changes, LatePositives, Defer)
+}
+
+/** The times at which versions of a left row are emitted: its own time plus each of these. A version has the matches up to
+  * there that have arrived.
+  *
+  * {{{
+  *   horizons 10 min, 1 h     left row 12:00     labels 12:04, 12:30, and 12:06 that comes when the watermark is 12:40
+  *
+  *   watermark 12:10     [12:04]                   final = false
+  *   watermark 13:00     [12:04, 12:06, 12:30]     final = true, changed = true
+  * }}}
+  *
+  * @param ends microseconds, ascending; the last one is the window's `after`
+  */
+final case class Horizons(ends: Seq[Long], emit: Emit) {
+
+  /** In a checkpoint. */
+  def text: String = ends.map(end => s"$end microseconds").mkString(", ")
+
+  def words: Seq[String] = ends.map(Durations.words)
+
+  /** The horizon of the previous version. */
+  def earlier(horizon: Int): Option[Long] = Option.when(horizon > 0)(ends(horizon - 1))
+
+  def isFinal(horizon: Int): Boolean = horizon == ends.size - 1
+
+  /** Left rows up to this time have had their version of a horizon that isn't the final one. Such versions come in steps
+    * that are as long as those of [[ReleaseSteps]] at the most, and short enough that a later horizon isn't before an
+    * earlier one. They follow from the watermark alone: a number of partitions that changes between two micro-batches
+    * must neither leave a version out nor repeat one.
+    */
+  def through(horizon: Int, watermark: Long, before: Long, release: ReleaseSteps): Long = {
+    val window = JoinWindow(before, ends(horizon))
+    val closed = window.leftExpiry(watermark)
+    val every = Seq(release.every, ReleaseSteps.default(window).every, ends(horizon + 1) - ends(horizon)).min
+    if (every == 0 || closed <= Long.MinValue + every) closed else Math.floorDiv(closed, every) * every
+  }
+}
+
+object Horizons {
+
+  /** The columns that a version has behind the group. */
+  val Horizon = "horizon"
+  val Final = "final"
+  val Changed = "changed"
+}
+
+/** The times of a micro-batch, in microseconds.
+  *
+  * @param watermark     left rows expire by it
+  * @param lateWatermark rows are late by it: the watermark of the micro-batch before
+  * @param bucketWidth   of a section of a run
+  * @param release       when left rows are emitted after they have expired
+  * @param partitions    how many the join has, or had when the batch began
+  * @param earlier       the window of the batches before, if it has grown with this one
+  * @param closed        left rows up to this time are emitted in any case; none: those that have expired
+  * @param grown         the windows of all batches
+  * @param keepsMore     whether left rows that were emitted in earlier batches lack columns that amendments need
+  */
+final case class LabelJoinTimes(
+    watermark: Long,
+    lateWatermark: Long,
+    bucketWidth: Long,
+    release: ReleaseSteps,
+    partitions: Int = 1,
+    earlier: Option[JoinWindow] = None,
+    closed: Option[Long] = None,
+    grown: Seq[Growth] = Nil,
+    keepsMore: Boolean = false
+)

@@ -1,287 +1,196 @@
 package io.tailrace.label
 
-import scala.collection.mutable.ArrayBuffer
-
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.types.{BooleanType, StringType}
 
 import io.tailrace.common.Mark
-import io.tailrace.join.{JoinColumns, JoinInput, JoinMetrics, StoredJoinContext, StoredJoinTask}
-import io.tailrace.state.{LiveSection, RowBuffer, RowLayout, StoreKind, TailraceStateStore}
+import io.tailrace.join._
+import io.tailrace.state.RowLayout
 
-/** A task of the label join: reads both inputs into the state, then gives the rows that come out of it. */
-abstract class LabelJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
-    extends StoredJoinTask {
-  protected val window: JoinWindow = settings.window
-
-  /** Left rows up to this time have all matches that they get. Where matches are found on arrival, those whose
-    * window had closed before it grew keep what they have: right rows that the longer one has may be gone.
-    */
-  protected val decidedThrough: Long = {
-    val watermarkBefore = Math.max(times.lateWatermark, context.store.operatorTime)
-    val grown = times.earlier.filter(_ => settings.matchesOnArrival).map(_.leftExpiry(watermarkBefore))
-    (grown ++ Seq(context.store.expiredThrough)).max
-  }
-
-  /** Left rows up to this time get no row of this batch: when it began, their windows had closed. Some of them may
-    * wait for a step. Rows that aren't late match none of them.
-    */
-  protected val closedThrough: Long = Math.max(decidedThrough, window.leftExpiry(times.lateWatermark))
-
-  protected val amendments: Option[Amendments] =
-    settings.amendFor.map(_ => new Amendments(context, settings, times))
-
-  private val input: LabelRows =
-    if (context.columns.areImported) new ImportedInput(context, settings, amendments, () => flush())
-    else {
-      val decided = amendments.fold(closedThrough)(_.after)
-      new LabelInput(context, settings, times.lateWatermark, decided, amendments, () => flush())
-    }
-
-  /** The number of right rows that were taken though they are late. */
-  protected def lateRightsTaken: Long = input.lateTaken
-
-  /** Left rows up to this time have their window closed by the watermark and are due. */
-  private val dueThrough: Long = {
-    val store = context.store
-    val expiry = window.leftExpiry(times.watermark)
-    // All rows of a partition were in this one when the batch began.
-    val partition = store.id.partitionId % times.partitions
-    val due = times.release.through(store.expiredThrough, expiry, partition, times.partitions)
-    Math.max(due, decidedThrough)
-  }
-
-  /** Left rows up to this time are emitted in this micro-batch, or have been emitted. */
-  protected val through: Long = (Seq(dueThrough) ++ times.closed).max
-  protected val closing = new ClosedRows(dueThrough, context.metric)
+/** A task of the label join: writes both inputs into the state, then emits what the matching finds. */
+private[label] final class LabelJoinTask(batch: LabelBatch, matching: LabelMatching) extends StoredJoinTask {
+  private val input = new LabelInput(batch, matching)
+  private val passes = new Passes
   private var flushNanos = 0L
 
-  override protected def phases(
-      left: Iterator[InternalRow],
-      right: Iterator[InternalRow]
-  ): Seq[() => Iterator[InternalRow]] =
-    Seq(() => input.readLeft(left), () => input.readRight(right), () => flushAll(), () => joined)
+  override def output(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[InternalRow] =
+    passes.rows(
+      Seq(
+        () => input.readLeft(left),
+        () => input.readRight(right),
+        () => Pass.withoutRows(flushAll())
+      ) ++ matching.passes
+    )
+
+  /** Writes out what is left in memory: the next pass needs memory, too. */
+  private def flushAll(): Unit = {
+    val started = System.nanoTime
+    input.flushAll()
+    flushNanos = System.nanoTime - started
+  }
 
   override def rowsKept: Long = input.rowsKept
   override def updateNanos: Long = input.readNanos + flushNanos
+  override def expiryNanos: Long = matching.expiryNanos
+  override def expire(): Long = matching.expire()
 
-  /** Writes out what is left in memory: the next phase needs memory, too. */
-  private def flushAll(): Iterator[InternalRow] = {
-    val started = System.nanoTime
-    flush()
-    input.release()
-    flushNanos = System.nanoTime - started
-    Iterator.empty
+  override def close(): Unit = Seq(passes, matching, input, batch).foreach(_.close())
+}
+
+/** Reads both sides of a label join into buffers, which amendments share their memory with. */
+private final class LabelInput(batch: LabelBatch, matching: LabelMatching) extends AutoCloseable {
+  import batch.amendments
+  import batch.context.columns
+
+  private val input = new JoinInput(batch.context, () => flush(), () => makeRoom())
+
+  def rowsKept: Long = input.rowsKept
+  def readNanos: Long = input.readNanos
+
+  def readLeft(rows: Iterator[InternalRow]): Pass = {
+    val receiver = if (columns.areImported) new ImportedLeft(batch, input) else new ArrivingLeft(batch, input)
+    input.read(rows, columns.left, receiver)
   }
 
-  /** The window of the batches before, if it has grown with this one: then rows of earlier batches have matches that
-    * only the longer one has.
-    */
-  protected def growth: Option[JoinWindow] = times.earlier
-
-  /** For the next batch: right rows up to there have left. */
-  protected def keepWatermark(): Unit =
-    context.store.setOperatorTime(Math.max(context.store.operatorTime, times.watermark))
+  def readRight(rows: Iterator[InternalRow]): Pass = {
+    val receiver = if (columns.areImported) new ImportedRight(batch, input) else new ArrivingRight(batch, input)
+    input.read(rows, columns.right, receiver)
+  }
 
   private def flush(): Unit = {
-    write(input.left, input.right)
-    input.left.clear()
-    input.right.clear()
+    matching.write(input.left, input.right)
+    input.clear()
   }
 
-  /** Writes rows of the micro-batch into the state. It is called several times if they are many. */
-  protected def write(left: RowBuffer, right: RowBuffer): Unit
-
-  /** The rows that are emitted when the whole micro-batch is in the state. */
-  protected def joined: Iterator[UnsafeRow]
-
-  override def expiryNanos: Long = 0L
-
-  override def close(): Unit = {
-    input.close()
-    amendments.foreach(_.close())
+  /** Writes out all rows in memory, and gives their memory back. */
+  def flushAll(): Unit = {
+    flush()
+    input.release()
   }
 
-  protected def pointTo(row: UnsafeRow, rows: RowBuffer, i: Int): UnsafeRow = {
-    row.pointTo(rows.base(i), rows.valueOffset(i), rows.valueLength(i))
-    row
-  }
-}
-
-/** Reads the inputs of a label join into buffers, which amendments share their memory with. */
-private[label] abstract class LabelRows(
-    context: StoredJoinContext,
-    amendments: Option[Amendments],
-    flush: () => Unit
-) extends JoinInput(context, flush) {
-
-  /** The number of late right rows that were taken. */
-  def lateTaken: Long
-
-  override def makeRoom(): Boolean = {
-    val isAny = !left.isEmpty || !right.isEmpty
-    if (isAny) {
-      flush()
-      release()
-    }
+  private def makeRoom(): Boolean = {
+    val isAny = !input.isEmpty
+    if (isAny) flushAll()
     amendments.exists(_.makeRoom()) || isAny
   }
+
+  override def close(): Unit = input.close()
 }
 
-/** Reads the inputs of a label join: encodes keys, and tells late rows from others. Late rows that are emitted,
-  * and left rows without a time, are emitted at once.
-  *
-  * A right row behind the watermark is taken all the same, if by the times alone a left row may match it that waits
-  * or is still to come, or may be amended. Whether there is one with its key, nobody knows yet.
-  *
-  * @param decidedThrough left rows up to this time get nothing of this batch
+/** Receives left rows: encodes keys, and tells late rows from others. Late rows that are emitted, and left rows without
+  * a time, are emitted at once.
   */
-private final class LabelInput(
-    context: StoredJoinContext,
-    settings: JoinSettings,
-    lateWatermark: Long,
-    decidedThrough: Long,
-    amendments: Option[Amendments],
-    flush: () => Unit
-) extends LabelRows(context, amendments, flush) {
-  import context.{columns, metric, store}
-  import settings.window
+private final class ArrivingLeft(batch: LabelBatch, input: JoinInput) extends RowReceiver {
+  import batch.context.{columns, metric, store}
+  import batch.settings
 
-  private val takesLate = settings.lateLabels.getOrElse(true)
+  private val lateWatermark = batch.times.lateWatermark
   private val alone = new LoneRows(columns, settings)
+  private val keys = columns.leftKeyEncoder()
+  private val touch = columns.touchProjection()
+  private val timeOrdinal = columns.leftTimeOrdinal
+  private lazy val late = alone.left(Literal(Mark.LateLeft.reason))
+  private lazy val timeless = alone.left(Mark.None)
+  private val expired = if (settings.isGrouped) store.expiredThrough else Long.MinValue
+  private var lateRows = 0L
+  private var timelessRows = 0L
+  private var keyless = 0L
+
+  override def receive(row: UnsafeRow): UnsafeRow =
+    if (row.isNullAt(timeOrdinal)) {
+      // It has no window, so nothing can match it.
+      timelessRows += 1
+      if (settings.isGrouped) timeless(row) else null
+    } else {
+      val time = row.getLong(timeOrdinal)
+      // A row whose time has expired would stay in the state and never be emitted.
+      if (JoinWindow.isLate(time, lateWatermark) || JoinWindow.isLate(time, expired)) {
+        lateRows += 1
+        if (settings.marksLate) late(row) else null
+      } else {
+        val keyLength = keys.encode(row)
+        // Each left row has a group, with or without a key. A pair needs two keys.
+        if (keyLength > 0 || (settings.isGrouped && !settings.decided))
+          input.keep(input.lefts, keys.bytes, keyLength, time, row)
+        else keyless += 1
+        if (keyLength > 0) touch.foreach(of => input.keep(input.rights, keys.bytes, keyLength, time, of(row)))
+        // Nothing can match it.
+        if (keyLength == 0 && settings.decided) timeless(row) else null
+      }
+    }
+
+  override def report(): Unit = {
+    batch.countLate(LabelMetrics.LateLeftRows, lateRows)
+    if (settings.isGrouped) {
+      metric(LabelMetrics.GroupsOut) += timelessRows + keyless
+      metric(LabelMetrics.GroupsUnmatched) += timelessRows + keyless
+    } else metric(JoinMetrics.NullKeyLeftRows) += timelessRows + keyless
+  }
+}
+
+/** Receives right rows.
+  *
+  * A right row behind the watermark is taken all the same, if by the times alone it may match a left row that is buffered
+  * or still to come, or that may be amended. Whether there is one with its key, nobody knows yet.
+  */
+private final class ArrivingRight(batch: LabelBatch, input: JoinInput) extends RowReceiver {
+  import batch.context.{columns, metric, store}
+  import batch.{amendments, settings, window}
+
+  private val lateWatermark = batch.times.lateWatermark
+  private val alone = new LoneRows(columns, settings)
+  private val takesLate = settings.lateLabels.getOrElse(true)
+  private val keys = columns.rightKeyEncoder()
+  private val timeOrdinal = columns.rightTimeOrdinal
+  private val payload = columns.payloadProjection()
+  private lazy val late = alone.right
+  private val matchless = window.rightExpiryAtWindowEnd(amendments.fold(batch.closedThrough)(_.after))
+
+  // Left rows up to there have been emitted, by idleness if the watermark is behind the end of their windows. Where they
+  // are amended, nothing is missing.
+  private val missedThrough =
+    settings.closeAfterMs
+      .filter(_ => amendments.isEmpty)
+      .fold(Long.MinValue)(_ => window.upperBound(store.expiredThrough))
+  private var lateRows = 0L
+  private var nullRows = 0L
+  private var missing = 0L
   private var taken = 0L
 
-  override def lateTaken: Long = taken
+  private def canMatch(time: Long): Boolean =
+    !JoinWindow.isLate(time, matchless) && (takesLate || !JoinWindow.isLate(time, lateWatermark))
 
-  override def readLeft(rows: Iterator[InternalRow]): Iterator[UnsafeRow] = new Reading(rows, columns.left) {
-    private val keys = columns.leftKeyEncoder()
-    private val touch = columns.touchProjection()
-    private val timeOrdinal = columns.leftTimeOrdinal
-    private lazy val late = alone.left(Literal(Mark.LateLeft.reason))
-    private lazy val timeless = alone.left(Mark.None)
-    private val expired = if (settings.isGrouped) store.expiredThrough else Long.MinValue
-    private var lateRows = 0L
-    private var timelessRows = 0L
-    private var keyless = 0L
-
-    override protected def receive(row: UnsafeRow): UnsafeRow =
-      if (row.isNullAt(timeOrdinal)) {
-        // It has no window, so nothing can match it.
-        timelessRows += 1
-        if (settings.isGrouped) timeless(row) else null
+  override def receive(row: UnsafeRow): UnsafeRow = {
+    val keyLength = keys.encode(row)
+    if (keyLength == 0 || row.isNullAt(timeOrdinal)) {
+      nullRows += 1
+      null
+    } else {
+      val time = row.getLong(timeOrdinal)
+      if (!canMatch(time)) {
+        lateRows += 1
+        if (settings.marksLate) late(row) else null
       } else {
-        val time = row.getLong(timeOrdinal)
-        // A row whose time has expired would wait in the state and never are emitted.
-        if (JoinWindow.isLate(time, lateWatermark) || JoinWindow.isLate(time, expired)) {
-          lateRows += 1
-          if (settings.marksLate) late(row) else null
-        } else {
-          val keyLength = keys.encode(row)
-          // Each left row has a group, with or without a key. A pair needs two keys.
-          if (keyLength > 0 || (settings.isGrouped && !settings.decided))
-            keep(lefts, keys.bytes, keyLength, time, row)
-          else keyless += 1
-          if (keyLength > 0) touch.foreach(of => keep(rights, keys.bytes, keyLength, time, of(row)))
-          // Nothing can match it.
-          if (keyLength == 0 && settings.decided) timeless(row) else null
-        }
+        if (time <= missedThrough) missing += 1
+        if (JoinWindow.isLate(time, lateWatermark)) taken += 1
+        amendments.foreach(_.note(keys.bytes, keyLength, time))
+        input.keep(input.rights, keys.bytes, keyLength, time, payload(row))
+        null
       }
-
-    override protected def report(): Unit = {
-      countLate(LabelMetrics.LateLeftRows, lateRows)
-      if (settings.isGrouped) {
-        metric(LabelMetrics.GroupsOut) += timelessRows + keyless
-        metric(LabelMetrics.GroupsUnmatched) += timelessRows + keyless
-      } else metric(JoinMetrics.NullKeyLeftRows) += timelessRows + keyless
     }
   }
 
-  override def readRight(rows: Iterator[InternalRow]): Iterator[UnsafeRow] =
-    new Reading(rows, columns.right) {
-      private val keys = columns.rightKeyEncoder()
-      private val timeOrdinal = columns.rightTimeOrdinal
-      private val payload = columns.payloadProjection()
-      private lazy val late = alone.right
-      private val matchless = window.rightExpiryAtWindowEnd(decidedThrough)
-
-      // Left rows up to there have come out, by silence if the watermark is behind the end of their windows. Where they
-      // are amended, nothing is missing.
-      private val missedThrough =
-        settings.closeAfterMs
-          .filter(_ => amendments.isEmpty)
-          .fold(Long.MinValue)(_ => window.upperBound(store.expiredThrough))
-      private var lateRows = 0L
-      private var nullRows = 0L
-      private var missing = 0L
-
-      private def canMatch(time: Long): Boolean =
-        !JoinWindow.isLate(time, matchless) && (takesLate || !JoinWindow.isLate(time, lateWatermark))
-
-      override protected def receive(row: UnsafeRow): UnsafeRow = {
-        val keyLength = keys.encode(row)
-        if (keyLength == 0 || row.isNullAt(timeOrdinal)) {
-          nullRows += 1
-          null
-        } else {
-          val time = row.getLong(timeOrdinal)
-          if (!canMatch(time)) {
-            lateRows += 1
-            if (settings.marksLate) late(row) else null
-          } else {
-            if (time <= missedThrough) missing += 1
-            if (JoinWindow.isLate(time, lateWatermark)) taken += 1
-            amendments.foreach(_.note(keys.bytes, keyLength, time))
-            keep(rights, keys.bytes, keyLength, time, payload(row))
-            null
-          }
-        }
-      }
-
-      override protected def report(): Unit = {
-        countLate(LabelMetrics.LateRightRows, lateRows)
-        metric(LabelMetrics.LateRightRowsTaken) += taken
-        metric(LabelMetrics.RowsAfterSilence) += missing
-        metric(JoinMetrics.NullKeyRightRows) += nullRows
-      }
-    }
-
-  private def countLate(name: String, rows: Long): Unit = {
-    metric(name) += rows
-    if (!settings.marksLate) metric("numRowsDroppedByWatermark") += rows
+  override def report(): Unit = {
+    batch.countLate(LabelMetrics.LateRightRows, lateRows)
+    batch.lateRightsTaken = taken
+    metric(LabelMetrics.LateRightRowsTaken) += taken
+    metric(LabelMetrics.RowsAfterSilence) += missing
+    metric(JoinMetrics.NullKeyRightRows) += nullRows
   }
 }
 
-/** The sections that a micro-batch has written, by side: a run for each part of it. */
-private[label] final class WrittenSides(
-    store: TailraceStateStore,
-    leftKind: StoreKind,
-    rightKind: StoreKind,
-    bucketWidth: Long
-) {
-  private val all = new ArrayBuffer[LiveSection]
-
-  def left: Seq[LiveSection] = all.filter(_.section.kind == leftKind).toSeq
-  def right: Seq[LiveSection] = all.filter(_.section.kind == rightKind).toSeq
-
-  def add(left: RowBuffer, right: RowBuffer): Unit =
-    all ++= store.addRun(bucketWidth, leftKind -> left, rightKind -> right)
-}
-
-/** Counts left rows that silence lets out.
-  *
-  * @param dueThrough left rows up to this time are emitted by the watermark
-  */
-private[label] final class ClosedRows(dueThrough: Long, metric: String => SQLMetric) {
-  private var rows = 0L
-
-  def add(leftTime: Long): Unit = if (leftTime > dueThrough) rows += 1
-  def report(): Unit = metric(LabelMetrics.ClosedBySilence) += rows
-}
-
-/** Reads the rows of an import into the state, as they are: there is no watermark yet, so none is late, and none is
-  * emitted. The last column of a row says what its state says besides (see `join.ImportableJoin`):
+/** Receives the left rows of an import, as they are: there is no watermark yet, so none is late, and none is emitted. The
+  * last column of an imported row has the rest of its state (see `join.ImportableJoin`):
   *
   * {{{
   *   left    12:00  false     waits for the end of its window
@@ -290,63 +199,57 @@ private[label] final class ClosedRows(dueThrough: Long, metric: String => SQLMet
   *           12:04  7         is late in version 7: sequence numbers begin with it
   * }}}
   */
-private[label] final class ImportedInput(
-    context: StoredJoinContext,
-    settings: JoinSettings,
-    amendments: Option[Amendments],
-    flush: () => Unit
-) extends LabelRows(context, amendments, flush) {
-  import context.{columns, metric, store}
+private final class ImportedLeft(batch: LabelBatch, input: JoinInput) extends RowReceiver {
+  import batch.context.columns
+  import batch.{amendments, settings}
 
-  override def lateTaken: Long = 0L
+  private val keys = columns.leftKeyEncoder()
+  private val touch = columns.touchProjection()
+  private val own = columns.leftProjection()
+  private val timeOrdinal = columns.leftTimeOrdinal
+  private val wasEmitted = columns.left.size
 
-  override def readLeft(rows: Iterator[InternalRow]): Iterator[UnsafeRow] = new Reading(rows, columns.left) {
-    private val keys = columns.leftKeyEncoder()
-    private val touch = columns.touchProjection()
-    private val own = columns.leftProjection()
-    private val timeOrdinal = columns.leftTimeOrdinal
-    private val wasEmitted = columns.left.size
-
-    override protected def receive(row: UnsafeRow): UnsafeRow = {
-      val keyLength = keys.encode(row)
-      val time = row.getLong(timeOrdinal)
-      if (row.getBoolean(wasEmitted))
-        amendments.filter(_ => keyLength > 0).foreach(_.keepEmitted(keys.bytes, keyLength, time, own(row)))
-      else {
-        if (keyLength > 0 || settings.isGrouped) keep(lefts, keys.bytes, keyLength, time, own(row))
-        if (keyLength > 0) touch.foreach(of => keep(rights, keys.bytes, keyLength, time, of(row)))
-      }
-      null
+  override def receive(row: UnsafeRow): UnsafeRow = {
+    val keyLength = keys.encode(row)
+    val time = row.getLong(timeOrdinal)
+    if (row.getBoolean(wasEmitted))
+      amendments.filter(_ => keyLength > 0).foreach(_.keepEmitted(keys.bytes, keyLength, time, own(row)))
+    else {
+      if (keyLength > 0 || settings.isGrouped) input.keep(input.lefts, keys.bytes, keyLength, time, own(row))
+      if (keyLength > 0) touch.foreach(of => input.keep(input.rights, keys.bytes, keyLength, time, of(row)))
     }
-
-    override protected def report(): Unit = ()
+    null
   }
 
-  override def readRight(rows: Iterator[InternalRow]): Iterator[UnsafeRow] =
-    new Reading(rows, columns.right) {
-      private val keys = columns.rightKeyEncoder()
-      private val payload = columns.payloadProjection()
-      private val timeOrdinal = columns.rightTimeOrdinal
-      private val lateIn = columns.right.size
-      private var late = 0L
-      private var nullRows = 0L
+  override def report(): Unit = ()
+}
 
-      private def seqOf(row: UnsafeRow): Long =
-        if (row.isNullAt(lateIn)) store.newSeq()
-        else {
-          late += 1
-          RowLayout.firstSeq(row.getLong(lateIn)) + late
-        }
+/** Receives the right rows of an import: see [[ImportedLeft]]. */
+private final class ImportedRight(batch: LabelBatch, input: JoinInput) extends RowReceiver {
+  import batch.context.{columns, metric, store}
 
-      override protected def receive(row: UnsafeRow): UnsafeRow = {
-        val keyLength = keys.encode(row)
-        if (keyLength == 0 || row.isNullAt(timeOrdinal)) nullRows += 1
-        else keepAs(seqOf(row), rights, keys.bytes, keyLength, row.getLong(timeOrdinal), payload(row))
-        null
-      }
+  private val keys = columns.rightKeyEncoder()
+  private val payload = columns.payloadProjection()
+  private val timeOrdinal = columns.rightTimeOrdinal
+  private val lateIn = columns.right.size
+  private var late = 0L
+  private var nullRows = 0L
 
-      override protected def report(): Unit = metric(JoinMetrics.NullKeyRightRows) += nullRows
+  private def seqOf(row: UnsafeRow): Long =
+    if (row.isNullAt(lateIn)) store.newSeq()
+    else {
+      late += 1
+      RowLayout.firstSeq(row.getLong(lateIn)) + late
     }
+
+  override def receive(row: UnsafeRow): UnsafeRow = {
+    val keyLength = keys.encode(row)
+    if (keyLength == 0 || row.isNullAt(timeOrdinal)) nullRows += 1
+    else input.keepAs(seqOf(row), input.rights, keys.bytes, keyLength, row.getLong(timeOrdinal), payload(row))
+    null
+  }
+
+  override def report(): Unit = metric(JoinMetrics.NullKeyRightRows) += nullRows
 }
 
 /** Makes the rows that are emitted without a row of the other side. */
@@ -377,13 +280,7 @@ private[label] final class LoneRows(columns: JoinColumns, settings: JoinSettings
       pairColumns: Seq[Expression],
       group: => Seq[Expression]
   ): Seq[Expression] = {
-    val marks = if (settings.hasMarks) Seq(mark) else Nil
-    if (!settings.isGrouped) pairColumns ++ marks
-    else {
-      val version =
-        if (settings.horizons.isEmpty) Nil
-        else Seq(Literal(null, StringType), Literal(true), Literal(null, BooleanType))
-      group ++ version ++ marks
-    }
+    val own = if (settings.isGrouped) group else pairColumns
+    own ++ settings.version.ofNoHorizon(mark)
   }
 }

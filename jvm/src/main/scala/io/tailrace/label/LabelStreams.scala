@@ -30,7 +30,7 @@ final case class LabelStream(labels: Seq[String], watermarks: Set[UUID], onStall
 private[tailrace] object LabelStreams {
   private val stalls = new RunState[LabelStalls]
 
-  /** Of the operator in the run of this thread. */
+  /** The stalls of the operator in the run of this thread. */
   private[label] def of(exec: PlannedJoin, streams: LabelStreams): LabelStalls =
     stalls.of(exec.session, exec.workName)(new LabelStalls(streams.streams))
 
@@ -67,7 +67,7 @@ private[tailrace] object LabelStreams {
   }
 }
 
-/** Measures for how long the stream of each label has given nothing while others gave rows, in one run. A start begins
+/** Measures for how long the stream of each label has been idle while others gave rows, in one run. A start begins
   * anew. Not for several threads.
   */
 private[label] final class LabelStalls(streams: Seq[LabelStream]) extends Logging {

@@ -5,20 +5,19 @@ import java.util.Arrays
 import io.tailrace.join.Growth
 import io.tailrace.state.{LateBatches, LateRows, RunCursor}
 
-/** Which left rows don't get a right row that came behind the watermark. The window of a left row may have closed
+/** Hides right rows that arrived behind the watermark from some left rows. The window of a left row may have closed
   * when it came, though the left row still waited for the next of the [[ReleaseSteps]]. Such a row has what it had:
   * so what is emitted depends neither on the steps nor on the partition.
   *
   * {{{
   *   after = 30 min     left rows 12:00 12:02 12:05 wait
   *   W = 12:33          a right row of 12:20 comes: only 12:05 gets it
-  *   next step          12:00 12:02 12:05 come out
+  *   next step          12:00 12:02 12:05 are emitted
   * }}}
   *
   * @param batches that have taken late rows which such left rows don't get, oldest first
   * @param to      a match is at the left row's time plus `to` at the most
-  * @param grown   windows of before. With a longer one than now, a left row was still open that the one of now had
-  *                closed: it keeps what it has got
+  * @param grown   earlier windows. Rows kept open by a longer one keep their matches
   */
 private[tailrace] final class LateRights(batches: Seq[LateRows], to: Long, grown: Seq[Growth] = Nil) {
   import LateRights.All

@@ -12,8 +12,8 @@ import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession, SparkState}
 import io.tailrace.common.{TailraceConf, UnsafeRows}
 import io.tailrace.state._
 
-/** What rows of batch DataFrames would take in the state of a join of streams: they are written as a run, by the
-  * code that writes runs, and the run is thrown away.
+/** The size that rows of batch DataFrames would have in the state of a join of streams: they are written as a run, by the
+  * code that writes runs, and the run is deleted.
   *
   * @param rows      with a key and a time: those that the state keeps
   * @param bytes     of them before compression, as in the join's metrics

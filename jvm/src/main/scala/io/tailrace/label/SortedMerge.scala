@@ -1,5 +1,7 @@
 package io.tailrace.label
 
+import java.util.PriorityQueue
+
 import io.tailrace.common.RowMemoryExhausted
 import io.tailrace.label.JoinWindow.saturatingAdd
 import io.tailrace.state._
@@ -19,8 +21,8 @@ import io.tailrace.state._
   *
   * A key may have more rows than there is memory for: see [[LargeKeys]].
   *
-  * @param from     a match is at `probe time + from` at the least
-  * @param to       and at `probe time + to` at the most
+  * @param from     a match is at least at `probe time + from`
+  * @param to       and at most at `probe time + to`
   * @param most     bytes that a key's matches may take; they never take more than half of the memory
   * @param bound    the most that a probe can choose from
   * @param late     which right rows a probe doesn't get, because they came late; only `ByWindow`
@@ -96,7 +98,7 @@ final class SortedMerge(
     }
   }
 
-  /** Goes on to the next probe row. @return false if there is none
+  /** Moves to the next probe row. @return false if there is none
     * @throws RowMemoryExhausted if the rows of one probe have no room; start again with [[rest]]
     */
   def next(): Boolean = {
@@ -124,10 +126,13 @@ final class SortedMerge(
   /** The number of rows that match the probe; [[candidates]] holds those that it can choose from. */
   def matched: Int = matches
 
+  /** The matches of the probe. @param twin see [[Matches]] */
+  def matchesOf(twin: Int): Matches = Matches(shown, shown.first, shown.count, matches, twin)
+
   /** The row numbers of the probes from this one on. */
   def rest: Array[Int] = probes.rowsFrom(Math.max(0, position))
 
-  /** Whether not all rows of the probe's key are held: only those that the probe can choose from. */
+  /** True if not all rows of the probe's key are held, but only those that the probe can choose from. */
   def isWindowed: Boolean = windowed.nonEmpty
 
   /** True if the probe's key has more rows than there is memory for, and they are left to the caller. */
@@ -136,7 +141,7 @@ final class SortedMerge(
   /** Leaves out the probes of this one's key that are left. */
   def skipKey(): Unit = position = groupEnd - 1
 
-  /** Goes up whenever [[candidates]] has other rows than before. */
+  /** Grows whenever the rows of [[candidates]] are replaced. */
   def piece: Long = pieces
 
   /** The row numbers of the probes of this one's key from it on. */
@@ -205,7 +210,7 @@ final class SortedMerge(
     openWindow()
   }
 
-  /** Reads the rows for the probe and those behind it that get the same late ones. */
+  /** Reads the rows for the probe and for those after it that get the same late ones. */
   private def openWindow(): Unit = {
     closeWindow()
     val time = probes.time(position)
@@ -219,7 +224,7 @@ final class SortedMerge(
   /** Takes the rows of the key, from where the cursors are on.
     *
     * @param counting whether the rows are only counted
-    * @return false if there was no more room for them: the cursors are at the rows that are left
+    * @return false if they don't fit: the cursors are at the rows that are left
     */
   private def collect(counting: Boolean): Boolean =
     try collectAll(counting, probes.base(groupStart), probes.at(groupStart))
@@ -288,6 +293,120 @@ final class SortedMerge(
   override def close(): Unit = release()
 }
 
+/** The ways in which a [[SortedMerge]] treats a key that has more rows than there is memory for. */
+sealed abstract class LargeKeys
+
+object LargeKeys {
+
+  /** Each probe comes once, with all rows that it can choose from: they are read again, by time, a window at a time
+    * ([[MatchWindow]]).
+    */
+  case object ByWindow extends LargeKeys
+
+  /** The rows are read in pieces, in any order, and the key's probes come again for each piece. */
+  case object InPieces extends LargeKeys
+
+  /** The key's probes come without rows: the caller reads them. */
+  case object Apart extends LargeKeys
+}
+
+/** The rows of one key in some key-sorted sections, from `earliest` to `latest`, in the order of time. Each section has
+  * them in that order. A section is opened when its time comes: a key with very many rows has them in many sections.
+  *
+  * {{{
+  *   sections    12:00 .. 12:59    13:00 .. 13:59    14:00 .. 14:59
+  *   at 13:20    closed            open              still to be opened
+  * }}}
+  *
+  * @param base     a row with the key, which stays where it is
+  * @param isHidden whether a row is left out; called when the rows of its section before it are done
+  */
+private[label] final class SectionRows(
+    base: AnyRef,
+    at: Long,
+    earliest: Long,
+    latest: Long,
+    sections: Seq[LiveSection],
+    isHidden: RunCursor => Boolean
+) extends KeyedRows
+    with CursorRows
+    with AutoCloseable {
+  import SectionRows.Source
+
+  private val later = sections
+    .filter(live => live.section.maxTime >= earliest && live.section.minTime <= latest)
+    .sortBy(_.section.minTime)
+    .iterator
+    .buffered
+  private val queue =
+    new PriorityQueue[Source](
+      11,
+      (a: Source, b: Source) => java.lang.Long.compare(a.cursor.time, b.cursor.time)
+    )
+
+  try open()
+  catch {
+    case e: Throwable =>
+      close()
+      throw e
+  }
+
+  /** Opens the sections that may have the first row. */
+  private def open(): Unit =
+    while (later.hasNext && (queue.isEmpty || later.head.section.minTime <= time)) {
+      val live = later.next()
+      val cursor = live.cursor()
+      try {
+        cursor.seekPageAt(base, at, earliest, 0L)
+        while (cursor.isValid && isBefore(cursor)) cursor.next()
+        enqueue(new Source(live, cursor))
+      } catch {
+        case e: Throwable =>
+          cursor.close()
+          throw e
+      }
+    }
+
+  private def isBefore(cursor: RunCursor): Boolean = {
+    val byKey = cursor.compareKey(base, at)
+    byKey < 0 || byKey == 0 && cursor.time < earliest
+  }
+
+  private def isDue(cursor: RunCursor): Boolean =
+    cursor.isValid && cursor.compareKey(base, at) == 0 && cursor.time <= latest
+
+  private def enqueue(source: Source): Unit = {
+    import source.cursor
+    while (isDue(cursor) && isHidden(cursor)) cursor.next()
+    if (isDue(cursor)) queue.add(source) else cursor.close()
+  }
+
+  override def isEmpty: Boolean = queue.isEmpty
+  override def time: Long = head.time
+  override def head: RunCursor = queue.peek().cursor
+  override def headSection: LiveSection = queue.peek().live
+
+  override def addTo(candidates: Candidates): Unit = candidates.add(head.base, head.at)
+
+  override def drop(): Unit = {
+    val source = queue.poll()
+    source.cursor.next()
+    enqueue(source)
+    open()
+  }
+
+  override def advance(): Unit = drop()
+
+  override def close(): Unit = {
+    queue.forEach(_.cursor.close())
+    queue.clear()
+  }
+}
+
+private object SectionRows {
+  private final class Source(val live: LiveSection, val cursor: RunCursor)
+}
+
 /** The number of rows that match each probe of a key, where the rows aren't held: each is counted as it is read.
   *
   * @param start,end the positions of the key's probes; the last one is before `end`
@@ -310,7 +429,7 @@ private[label] final class MatchTally(probes: Probes, start: Int, end: Int, from
     }
   }
 
-  /** How many more rows match a probe than the one before it. */
+  /** The number of rows that match a probe beyond those of the previous one. */
   def more(position: Int): Int = changes(position - start)
 }
 
@@ -369,7 +488,7 @@ private[label] final class Probes {
     end
   }
 
-  /** The number of rows of a key that are before the first one whose time `reaches`. All behind it reach, too. */
+  /** The number of rows of a key that are before the first one whose time `reaches`. All after it reach, too. */
   def firstOfKey(start: Int, end: Int)(reaches: Long => Boolean): Int = {
     var low = start
     var high = end

@@ -8,13 +8,14 @@ import org.apache.spark.sql.tailrace.StreamingBatch
 
 import io.tailrace.common.TailraceConf
 import io.tailrace.driver.{JoinFacts, LabelFacts, NextRow}
+import io.tailrace.join.JoinCheckpoint.{LabelJoin => OperatorName}
 import io.tailrace.join._
 import io.tailrace.state.{StoreKind, TailraceStateStore}
 
 /** The label join of streams. Per partition and micro-batch:
   *
   * {{{
-  *   left child ──┐ shuffled by key                      ┌─> rows that come out
+  *   left child ──┐ shuffled by key                      ┌─> emitted rows
   *                ├──> LabelJoinTask ── TailraceStateStore┤
   *   right child ─┘ shuffled by key                      └─> commit: next version of the partition's state
   * }}}
@@ -22,14 +23,14 @@ import io.tailrace.state.{StoreKind, TailraceStateStore}
   * An example, after = 30 minutes, watermark delay 5 minutes:
   *
   * {{{
-  *   batch 1   left (A, 12:00), right (A, 12:10)    watermark 12:05   nothing comes out
+  *   batch 1   left (A, 12:00), right (A, 12:10)    watermark 12:05   nothing is emitted
   *   batch 2   right (A, 12:25), left (B, 12:36)    watermark 12:31   (A, [12:10, 12:25]): 12:30 is passed
   *   batch 3   right (A, 12:31)                     late: at the watermark; counted
   * }}}
   */
 final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) extends StoredJoin {
   override def nodeName: String = "TailraceLabelJoin"
-  override def operatorName: String = JoinCheckpoint.LabelJoin
+  override def operatorName: String = OperatorName
   override def joinType: JoinType = if (settings.isGrouped) LeftOuter else Inner
   override def words(keys: String): String = s"join on $keys"
   override def explain: String = s"$nodeName ${columns.keysText}, ${settings.text}, " +
@@ -130,61 +131,10 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
   override def onDriver(exec: PlannedJoin): StoredJoinDriver = new LabelJoinDriver(settings, exec)
 }
 
-/** The metrics of the label join, beside those of any join. */
-object LabelMetrics {
-  val LateLeftRows = "lateLeftRows"
-  val LateRightRows = "lateRightRows"
-  val LateRightRowsTaken = "lateRightRowsTaken"
-  val ClosedBySilence = "closedBySilence"
-  val RowsAfterSilence = "rowsAfterSilence"
-  val VersionsOut = "versionsOut"
-  val AmendmentsOut = "amendmentsOut"
-  val GroupsOut = "groupsOut"
-  val GroupsMatched = "groupsMatched"
-  val GroupsUnmatched = "groupsUnmatched"
-  val LabelsOut = "labelsOut"
-  val GroupsTruncated = "groupsTruncated"
-  val LabelsLeftOut = "labelsLeftOut"
-  val MatchesLeftOut = "matchesLeftOut"
-  val UnpairedRows = "unpairedRows"
-  val MatchedOnArrival = "matchedOnArrival"
-  val MatchedAtExpiry = "matchedAtExpiry"
-
-  private val counts = Seq(
-    LateLeftRows -> "left rows behind the watermark",
-    LateRightRows -> "right rows behind the watermark that weren't taken",
-    LateRightRowsTaken -> "right rows behind the watermark that were taken, for left rows that wait or may be amended",
-    ClosedBySilence -> "left rows that came out by close_after, before the watermark",
-    RowsAfterSilence -> "right rows that may match left rows that came out by close_after",
-    VersionsOut -> "versions of left rows that came out before the final one",
-    AmendmentsOut -> "new groups of left rows that had come out",
-    GroupsOut -> "left rows that came out with their group",
-    GroupsMatched -> "groups with a match",
-    GroupsUnmatched -> "groups without a match",
-    LabelsOut -> "right rows that came out, in groups or pairs",
-    GroupsTruncated -> "groups that max_matches has cut",
-    LabelsLeftOut -> "matches that max_matches has left out",
-    MatchesLeftOut -> "matches that exactly_one has left out",
-    UnpairedRows -> "rows that have left without a partner, with exactly_one",
-    MatchedOnArrival -> "matches found when the later row arrived",
-    MatchedAtExpiry -> "matches found when the left row expired"
-  )
-  val LeftOutBytes = "leftOutBytes"
-
-  private val sizes = Seq(
-    JoinMetrics.JoinedStoreBytes -> "bytes of matches in the state",
-    LeftOutBytes -> "bytes of left rows that have come out and may be amended"
-  )
-
-  val names: Seq[String] = JoinMetrics.names ++ (counts ++ sizes).map(_._1)
-
-  def create(context: SparkContext): Map[String, SQLMetric] = JoinMetrics.create(context, counts, sizes)
-}
-
 private final class LabelJoinDriver(settings: JoinSettings, exec: PlannedJoin) extends StoredJoinDriver {
   import settings.window
 
-  // What a user leaves open is that of the checkpoint.
+  // A setting that the user leaves open is that of the checkpoint.
   private lazy val release: ReleaseSteps =
     if (!settings.isGrouped) ReleaseSteps.EachBatch
     else settings.release.getOrElse(ReleaseSteps.of(exec.checkpointSettings(JoinCheckpoint.ReleaseEvery)))
@@ -222,7 +172,7 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: PlannedJoin) e
     )
   }
 
-  /** Rows may have expired whenever the watermark has moved, and by silence. */
+  /** Rows may have expired whenever the watermark has moved, or when the query is idle. */
   override def needsAnother(watermarkMs: Long): Boolean =
     exec.eventTimeWatermarkForEviction.exists(watermarkMs > _) || closing.exists(_.needsBatch())
 
@@ -237,8 +187,8 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: PlannedJoin) e
     Some((Seq(JoinWindow.passedOn(inputWatermarkMs, wait)) ++ closedMs).max)
   }
 
-  /** What has come out by silence isn't followed by older rows, though the watermark is. The rows of this batch itself
-    * may be older: it is asked about the next one when its tasks have run, and about itself before.
+  /** No older rows follow those that an idle query has flushed, though they are ahead of the watermark. Rows of this batch
+    * itself may be older: this is about the next batch once the tasks have run, and about this one before.
     */
   private def closedMs: Option[Long] =
     closing.flatMap(_.closedThrough).map(Math.floorDiv(_, 1000L))
@@ -272,42 +222,21 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: PlannedJoin) e
   }
 }
 
-/** The times of a micro-batch, in microseconds.
-  *
-  * @param watermark     left rows expire by it
-  * @param lateWatermark rows are late by it: the watermark of the micro-batch before
-  * @param bucketWidth   of a section of a run
-  * @param release       when left rows are emitted after they have expired
-  * @param partitions    how many the join has, or had when the batch began
-  * @param earlier       the window of the batches before, if it has grown with this one
-  * @param closed        left rows up to this time are emitted in any case; none: those that have expired
-  * @param grown         the windows of all batches
-  * @param keepsMore     whether left rows that came out in earlier batches lack columns that amendments need
-  */
-final case class LabelJoinTimes(
-    watermark: Long,
-    lateWatermark: Long,
-    bucketWidth: Long,
-    release: ReleaseSteps,
-    partitions: Int = 1,
-    earlier: Option[JoinWindow] = None,
-    closed: Option[Long] = None,
-    grown: Seq[Growth] = Nil,
-    keepsMore: Boolean = false
-)
-
 private[tailrace] final class LabelJoinTasks(
     times: LabelJoinTimes,
     settings: JoinSettings,
     waiting: WaitingLeft
 ) extends StoredJoinTasks {
-  override def task(context: StoredJoinContext): StoredJoinTask =
-    settings.strategy match {
-      case _ if !settings.isGrouped => new PairedJoinTask(context, settings, times)
-      case MatchStrategy.Lazy => new LazyJoinTask(context, settings, times)
-      case MatchStrategy.Eager => new EagerJoinTask(context, settings, times)
-      case MatchStrategy.Decided => new DecidedJoinTask(context, settings, times)
+  override def task(context: StoredJoinContext): StoredJoinTask = {
+    val batch = new LabelBatch(context, settings, times)
+    val matching = settings.strategy match {
+      case _ if !settings.isGrouped => new PairedMatching(batch)
+      case MatchStrategy.Lazy => new LazyMatching(batch)
+      case MatchStrategy.Eager => new EagerMatching(batch)
+      case MatchStrategy.Decided => new DecidedMatching(batch)
     }
+    new LabelJoinTask(batch, matching)
+  }
 
   override def leftKinds: Seq[StoreKind] = Seq(StoreKind.LeftTimeSorted, StoreKind.LeftKeySorted)
   override def rightKind: StoreKind =

@@ -64,7 +64,7 @@ private[monitor] final class ApplicationMetrics(context: SparkContext) extends L
   def started(id: String, name: Option[String]): Unit = synchronized {
     ended.remove(id)
     val labels = Seq("query" -> name.getOrElse(id), "query_id" -> id)
-    // Another name of the same checkpoint begins anew.
+    // Another name of the same checkpoint starts new series.
     val series = Option(queries.get(id)).filter(_.labels == labels)
     queries.put(id, series.map { known => known.started(); known }.getOrElse(new QuerySeries(labels)))
     registryNames.put(id, nameInRegistry(id, name.getOrElse(id)))

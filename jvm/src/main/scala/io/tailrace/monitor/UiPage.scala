@@ -152,7 +152,7 @@ private[monitor] object BatchChart {
   private def number(value: Double): String = "%.1f".formatLocal(Locale.ROOT, value)
 }
 
-/** Values of series, for people. The end of a series' name says its unit. */
+/** Values of series, for people. The end of a series' name is its unit. */
 private[monitor] object MetricText {
   private val Units = Seq("B", "kB", "MB", "GB", "TB")
 

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo}
 
 import io.tailrace.common.Errors
 
-/** A SQL function of ours, as Spark's registry takes it. */
+/** A Tailrace SQL function, in the form of Spark's registry. */
 object SqlFunction {
   type Description = (FunctionIdentifier, ExpressionInfo, Seq[Expression] => Expression)
 

@@ -9,7 +9,7 @@ import org.apache.spark.sql.tailrace.{QueryStart, SparkPlans, SparkSession, Stre
 
 import io.tailrace.common.{Errors, ModeErrors, TailraceConf}
 
-/** A logical node of an operator of ours. It answers the rules over a whole query: no rule lists operators.
+/** A logical node of a Tailrace operator. Rules over a whole query use its methods: no rule lists operators.
   */
 trait TailraceNode extends LogicalPlan {
 
@@ -66,7 +66,7 @@ object Obstacle {
     Obstacle("a watermark", "it would follow the rows that go round instead of the input's")
 }
 
-/** Lets a DataFrame with a node of ours be on both sides of a join. Spark gives the columns of one side new
+/** Allows a DataFrame with a Tailrace node on both sides of a join. Spark gives the columns of one side new
   * ids, but only in its own nodes. A column that our node adds would have one id on both sides, and the join
   * would not resolve. So a projection above the node renames the columns. Spark's optimizer removes it where
   * it isn't needed.
@@ -79,7 +79,7 @@ object OwnColumns {
   }
 }
 
-/** A table of ours that reads another one. Rules that look for a kind of source look at that one. */
+/** A Tailrace table that reads another one. Rules that look for a kind of source look at that one. */
 trait WrapsTable extends Table {
   def source: Table
 }

@@ -153,8 +153,8 @@ private[recursion] final case class FeedbackName(
   }
 }
 
-/** The content of a file. It is in the name, so a file that has lost its bytes isn't taken for one without
-  * rows.
+/** The content of a file. It is in the name, so a file that has lost its bytes isn't mistaken for one
+  * without rows.
   */
 private[recursion] sealed abstract class FeedbackContent(val extension: String)
 
@@ -201,7 +201,7 @@ private[recursion] object FeedbackName {
     names
       .groupBy(_.attempt)
       .collect {
-        // A run without tasks leaves one file that says so.
+        // A run without tasks leaves one marker file.
         case (attempt, files) if files.map(_.task).distinct.size == Math.max(1, files.head.tasks) => attempt
       }
       .minByOption(attempt => (-attempt.run, attempt.id))

@@ -7,14 +7,14 @@ import org.apache.spark.sql.tailrace.CancellableFSDataOutputStream
 import io.tailrace.checkpoint.{BatchFiles, DurableFiles}
 import io.tailrace.common.Errors
 
-/** The rows that go round, in the query's checkpoint, until the next micro-batch reads them:
+/** The rows that are fed back, in the query's checkpoint, until the next micro-batch reads them:
   *
   * {{{
   *   <checkpoint>/tailrace-recursion/<name>/<batch>/<run>-<id>-<task>-of-<tasks>.fed
   * }}}
   *
   * A task writes its file before it ends, so before Spark can commit the batch. The files are deleted when no
-  * batch of Spark's logs reads them any more: until then the query may be set back to it.
+  * batch of Spark's logs can read them: until then the query may be rolled back to it.
   */
 private[tailrace] final class FeedbackLog(directory: Path, hadoopConf: Configuration) {
   private val batches = new BatchFiles(directory, hadoopConf, "")
@@ -97,7 +97,7 @@ private[tailrace] object FeedbackLog {
   def directory(checkpointRoot: String, name: String): Path = new Path(new Path(checkpointRoot, Root), name)
 
   /** Refuses a query whose recursions aren't those of its checkpoint. Spark only counts the sources, and a
-    * recursion under a new name would lose the rows that go round under the old one.
+    * recursion under a new name would lose the rows in flight under the old one.
     *
     * @param names the query's recursions that keep a log
     * @throws io.tailrace.common.TailraceAnalysisException TAILRACE_RECURSION_CHECKPOINT

@@ -11,7 +11,7 @@ import org.apache.spark.sql.connector.catalog.{SupportsRead, Table, TableCapabil
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.connector.read.streaming._
 import org.apache.spark.sql.tailrace.{SparkSession, StreamingRun}
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.util.SerializableConfiguration
 import org.json4s.jackson.{JsonMethods, Serialization}
@@ -20,7 +20,7 @@ import io.tailrace.checkpoint.DurableFiles
 import io.tailrace.common.{Errors, ModeErrors}
 import io.tailrace.driver.RunState
 
-/** The rows that go round, as a source of their own query. */
+/** The rows that are fed back, as a source of their own query. */
 final class FeedbackTable(settings: RecursionSettings, columns: StructType) extends Table with SupportsRead {
   override def name(): String = HopReport.name(settings)
   override def schema(): StructType = columns
@@ -71,10 +71,10 @@ private[recursion] final class FeedbackStream(
     with SupportsTriggerAvailableNow {
   private val rounds = new RoundsWatch(settings)
 
-  // What the last committed batch has fed back. Spark asks at each poll while nothing arrives.
+  // The rows that the last committed batch has fed back. Spark asks at each poll while nothing arrives.
   @volatile private var known = Option.empty[(Long, Option[FeedbackOffset])]
 
-  /** Nothing is fixed here: `availableNow` ends when no row goes round any more. */
+  /** Nothing is fixed here: `availableNow` ends when no row is fed back any longer. */
   override def prepareForTriggerAvailableNow(): Unit = ()
 
   /** Spark asks when it has chosen how to trigger batches, before the first one. */
@@ -92,7 +92,7 @@ private[recursion] final class FeedbackStream(
 
   private def fedBackBy(batch: Long): Option[FeedbackOffset] = {
     val fedBack = log.fedBack(batch)
-    // The oldest batch that Spark's logs keep may run again, and reads what the one before it has fed back.
+    // The oldest batch that Spark's logs keep may run again, and reads the rows that the previous one has fed back.
     log.deleteBefore(batch - Math.max(1, retained))
     if (fedBack.files.isEmpty) rounds.rest() else rounds.again()
     Option.when(fedBack.files.nonEmpty)(FeedbackOffset(batch, fedBack.attempt))
@@ -196,4 +196,43 @@ private[recursion] final class FeedbackReader(
     reader.close()
     reader = null
   }
+}
+
+/** The rows that a batch has fed back, from outside of the query.
+  *
+  * @param columns of its rows: the user's, then the recursion's own
+  * @param files   with rows, those of a task together
+  */
+private[tailrace] final case class KeptRounds(columns: StructType, files: Seq[Seq[String]]) {
+
+  /** The columns without the recursion's own. */
+  def users: StructType = StructType(columns.filterNot(column => RoundColumns.Own(column.name)))
+
+  /** The place of the depth among the columns. */
+  def depth: Option[Int] = Some(columns.indexWhere(_.name == RoundColumns.Depth)).filter(_ >= 0)
+
+  def reader(files: Seq[String], conf: SerializableConfiguration): PartitionReader[InternalRow] =
+    new FeedbackReader(files, conf.value, columns)
+}
+
+private[tailrace] object KeptRounds {
+
+  /** @param directory of a recursion
+    * @return without columns if nothing is fed back: they are only in files with rows
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_RECURSION_FEEDBACK_INCOMPLETE
+    */
+  def of(directory: Path, batch: Long, conf: Configuration): KeptRounds = {
+    val files = new FeedbackLog(directory, conf).fedBack(batch).files
+    val columns = files.headOption.fold(new StructType()) { case (file, _) =>
+      columnsOf(new Path(file), batch, conf)
+    }
+    KeptRounds(columns, FeedbackSplits.group(files))
+  }
+
+  private def columnsOf(file: Path, batch: Long, conf: Configuration): StructType =
+    DurableFiles.in(file, conf).stream(file, s"the micro-batch after batch $batch") { in =>
+      DataType
+        .fromJson(FeedbackFile.columns(in, file.toString, FeedbackLog.place(file)))
+        .asInstanceOf[StructType]
+    }
 }

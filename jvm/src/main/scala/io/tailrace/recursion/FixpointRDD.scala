@@ -208,7 +208,7 @@ private[recursion] final class ShuffledFixpoint(op: RecursionBody, rules: Recurs
     new HopsRDD(input.sparkContext, results)
   }
 
-  /** @return the rows that go round again, and how many they are */
+  /** @return the rows that are fed back, and their number */
   private def hop(all: RDD[InternalRow], argument: RDD[InternalRow]): (RDD[InternalRow], Long) = {
     val depth = hops.size + 1
     val tallies = tally(all, rules)
@@ -314,7 +314,7 @@ private[recursion] object ShuffledFixpoint {
     }
 }
 
-/** Bounds what a hop leaves to the next one: the partitions that a union or a product adds, and the chain of
+/** Bounds the growth from hop to hop: the partitions that a union or a product adds, and the chain of
   * its parent RDDs. Spark sends the whole chain to each task, and traverses it recursively.
   *
   * @param keep       makes Spark keep the rows of an RDD
@@ -356,7 +356,7 @@ private[recursion] object KeptHop {
     .getOrElse(0)
 }
 
-/** The rows of hops that Spark keeps for a micro-batch. An operator isn't told when a batch is over, so the
+/** The rows of hops that Spark keeps for a micro-batch. An operator isn't notified of the end of a batch, so the
   * rows are freed when the next batch comes, or when the run ends.
   */
 private[recursion] final class KeptRows {

@@ -92,7 +92,7 @@ private[recursion] final class RunawayWatch(settings: RecursionSettings) extends
   private var hops: Long = settings.maxDepth.fold(Hops)(_ => Long.MaxValue)
   private var rows: Long = settings.maxRows.fold(Rows)(_ => Long.MaxValue)
 
-  /** @param sample a row that goes round, as text */
+  /** @param sample a row that is fed back, as text */
   def look(depth: Int, seen: Long, sample: => String): Unit = {
     val more = if (depth >= hops) Some(s"$depth hops") else Option.when(seen >= rows)(s"$seen rows")
     more.foreach { much =>
@@ -116,8 +116,8 @@ private object RunawayWatch {
   val Rounds = 1000L
 }
 
-/** Warns when rows have gone round in many micro-batches without a pause. A stream that never rests always
-  * has rows that go round, so this is no error.
+/** Warns when rows have gone round in many micro-batches without a pause. A stream that never pauses always
+  * has rows in flight, so this isn't an error.
   */
 private[recursion] final class RoundsWatch(settings: RecursionSettings) extends Logging {
   private var batches = 0L

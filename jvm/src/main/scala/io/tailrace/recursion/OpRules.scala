@@ -22,7 +22,7 @@ final class OpRules(argument: Long) {
 
   def usesArgument(plan: LogicalPlan): Boolean = plan.exists(isArgument)
 
-  /** True if the argument is in a subquery, where no row can go round. */
+  /** True if the argument is in a subquery, which can't feed rows back. */
   def isInSubquery(plan: LogicalPlan): Boolean =
     plan.exists(
       _.expressions.exists(_.exists {
@@ -112,7 +112,7 @@ final class OpRules(argument: Long) {
     }
   }
 
-  /** The node that can't be on the way, however the rows go round. */
+  /** The node that isn't supported on the way, in either mode. */
   def refused(plan: LogicalPlan): Option[Obstacle] = way(plan).flatMap {
     case node: TailraceNode if node.refusedInRecursion.isDefined => node.refusedInRecursion
     case _: EventTimeWatermark => Some(Obstacle.Watermark)

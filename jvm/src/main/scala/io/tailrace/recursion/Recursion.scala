@@ -30,7 +30,7 @@ sealed trait Recursion extends UnaryNode with TailraceNode {
 /** A recursion whose hops are all made in the micro-batch that brought the row. See [[FixpointExec]].
   *
   * @param body  op's plan; not a child, because rules for the query's plan must not change it
-  * @param clock the query's time, for op. It stands here, so Spark's rules make a literal of it
+  * @param clock the query's time, for op. It is here, so Spark's rules make a literal of it
   * @param sizes the sizes of op's tables that have been measured
   */
 case class Fixpoint(
@@ -55,7 +55,7 @@ case class Fixpoint(
   // Each row of the input is op's argument with all its columns.
   @transient override lazy val references: AttributeSet = AttributeSet(child.output)
 
-  /** Spark sees children and expressions of the plan only. A plan of Spark Connect is made anew each time, with other
+  /** Spark sees children and expressions of the plan only. A plan of Spark Connect is made again each time, with other
     * ids in op's plan: without this, cached data wouldn't be found again.
     */
   override protected def doCanonicalize(): LogicalPlan = {
@@ -92,8 +92,8 @@ case class FeedbackTap(
   override protected def withNewChildInternal(newChild: LogicalPlan): FeedbackTap = copy(child = newChild)
 }
 
-/** The rows that come round. If they have an event time, Spark's watermark node stands above, with the same
-  * `nodeId`: it holds the watermark.
+/** The rows that are fed back. If they have an event time, Spark's watermark node is above, with the same
+  * `nodeId`: it holds back the watermark.
   */
 case class FeedbackRows(nodeId: UUID, recursion: String, child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output

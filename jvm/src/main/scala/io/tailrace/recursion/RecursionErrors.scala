@@ -3,7 +3,7 @@ package io.tailrace.recursion
 import io.tailrace.common.Errors.{refuse, stateError}
 import io.tailrace.common.{Errors, TailraceAnalysisException, TailraceStateException}
 
-/** The errors of recursions. A `sample` has some of the rows that go round, as text. */
+/** The errors of recursions. A `sample` has some of the rows in flight, as text. */
 object RecursionErrors {
   def argumentOutside(): TailraceAnalysisException = refuse("TAILRACE_RECURSION_ARGUMENT_OUTSIDE")
 

@@ -6,9 +6,9 @@ import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.types.{IntegerType, StructType}
 
-import io.tailrace.common.UnsafeRows
+import io.tailrace.common.{OwnNames, UnsafeRows}
 
-/** The places of the columns that the recursion itself reads in a row that goes round.
+/** The places of the columns that the recursion itself reads in a row that is fed back.
   *
   * @param all   the user's columns, then the recursion's own
   * @param keys  ordinals of the columns that identify a row, for errors
@@ -23,6 +23,15 @@ final case class RoundColumns(
     path: Option[Int] = None,
     cycle: Option[Int] = None
 )
+
+private[recursion] object RoundColumns {
+  val Depth: String = OwnNames.of("depth")
+  val Path: String = OwnNames.of("path")
+  val Cycle: String = OwnNames.of("cycle")
+
+  /** Columns that the user hasn't named. */
+  val Own: Set[String] = Set(Depth, Path, Cycle)
+}
 
 /** The rules that all tasks of a recursion share.
   *

@@ -23,7 +23,7 @@ import io.tailrace.driver.{PartitionValue, RunState}
   */
 private[replay] final class FilterRun(val name: String, val directory: Path) extends Logging {
 
-  // The last batch that this run has done: the files of the next one, its marks, and what it has moved.
+  // The last batch of this run: the files of the next one, its marks, and the marks that it has moved.
   private var last = Option.empty[(MarkFiles, MarkTable, Option[Broadcast[Array[Byte]]])]
 
   private def doneBefore(batch: Long) = last.filter(_._1.batch == batch)
@@ -108,7 +108,7 @@ private[replay] object FilterRun {
     }
 }
 
-/** Something about a filter's records that a user must be told once.
+/** A fact about a filter's records that a user is notified of once.
   *
   * @param text what follows "the filter NAME has read from PLACE"
   */
@@ -157,8 +157,8 @@ private[tailrace] final class ReplayNotices extends Logging {
   }
 }
 
-/** Gathers on the driver the marks that the tasks of a batch have moved. Each task tells its own before it
-  * ends. So no batch is done before its marks are written, nor one in which two tasks have judged records of
+/** Gathers on the driver the marks that the tasks of a batch have moved. Each task sends its own before it
+  * ends. So no batch is complete before its marks are written, nor one in which two tasks have judged records of
   * one origin, neither knowing the records of the other.
   *
   * {{{
@@ -167,12 +167,12 @@ private[tailrace] final class ReplayNotices extends Logging {
   *   task 1, of topic-2/1:  (p, 1) -> 17               ──> taken; the last one: written, then it may end
   * }}}
   *
-  * A task that runs twice tells the same again, and the first to tell counts.
+  * A task that runs twice sends the same again, and the first message counts.
   *
   * @param tasks  how many there are
   * @param before the marks that the batch begins with, which aren't changed
   * @param done   is given the marks after the batch, and the tables that the tasks have sent. If it throws, it
-  *               is called again when a task tells again. None: marks aren't kept
+  *               is called again when a task sends again. None: marks aren't kept
   */
 private[tailrace] final class BatchMarks(
     settings: ReplaySettings,
@@ -212,7 +212,7 @@ private[tailrace] final class BatchMarks(
         .foreach(notices.tell(_, settings.name, place))
       val sent = coming.remove(attempt).get
       if (!told.get(task)) {
-        // A part of a task's marks must not pass for all of them when it tells again, for want of memory say.
+        // A part of a task's marks must not count as all of them when it sends again, for example for lack of memory.
         isBroken = true
         // A task that is refused once is refused each time.
         take(sent.toSeq).foreach(refused(task) = _)

@@ -26,7 +26,7 @@ final class MarkLog(directory: Path, hadoopConf: Configuration, settings: Replay
 
   private val batches = new BatchFiles(directory, hadoopConf, Moved, Snapshot, OfTasks)
 
-  /** @param tables what each task has moved
+  /** @param tables the marks that each task has moved
     * @return the bytes of the file
     */
   def write(batch: Long, tables: Seq[Array[Byte]]): Array[Byte] = {
@@ -183,19 +183,19 @@ final case class MarkFiles(snapshot: Option[Long], deltas: Seq[(Long, Seq[String
   def next: MarkFiles = copy(deltas = deltas :+ (batch -> Seq(MarkLog.nameOf(batch))), batch = batch + 1)
 }
 
-/** The newest marks of each filter in this JVM. The driver puts what a batch has moved into its own table, and
+/** The newest marks of each filter in this JVM. The driver applies the moved marks of a batch to its own table, and
   * sends it to the executors with the next batch. A table that is here is never changed, so a task that was
   * replaced judges as its successor does.
   */
 object MarkCache {
 
-  /** Executors aren't told when a query ends. */
+  /** Executors aren't notified of a query's end. */
   private val MostFilters = 64
 
   private final class Newest {
     var table: Option[(Long, MarkTable)] = None
 
-    // A late task of an earlier batch must not push out what its successors need.
+    // A late task of an earlier batch must not evict marks that its successors need.
     def offer(batch: Long, marks: MarkTable): Unit =
       if (table.forall(_._1 < batch)) table = Some(batch -> marks)
   }

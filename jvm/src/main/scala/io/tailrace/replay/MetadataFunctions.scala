@@ -37,7 +37,7 @@ case class StreamMetadata(
     copy(c(0), c(1), c(2))
 }
 
-/** The bytes that say where a record comes from have one of two forms.
+/** The two forms of the bytes that name a record's origin.
   *
   * @param name    as a user writes it
   * @param encoder the method of [[RecordMetadata]] that writes it
@@ -46,7 +46,7 @@ sealed abstract class MetadataFormat(val name: String, val encoder: String) exte
 
 object MetadataFormat {
 
-  /** 24 bytes, which are told from other keys. */
+  /** 24 bytes, which can be distinguished from other keys. */
   case object Tagged extends MetadataFormat("tagged", "encode")
 
   /** 20 bytes, as SQE reads and writes them. */

@@ -4,7 +4,7 @@ import java.nio.ByteBuffer
 import java.nio.charset.StandardCharsets.UTF_8
 import java.security.MessageDigest
 
-/** The bytes that say where a record comes from: the producer that wrote it, and the partition and offset in
+/** The bytes that name a record's origin: the producer that wrote it, and the partition and offset in
   * the producer's own source. Mostly they are the key of a Kafka record (`jvm/docs/formats.md`). 24 bytes,
   * big-endian:
   *
@@ -12,7 +12,7 @@ import java.security.MessageDigest
   *   FF 54 52 02   producer id(8) source partition(4) source offset(8)
   * }}}
   *
-  * No text in UTF-8 begins with FF. Of other random keys of 24 bytes, one of 2^34 is taken for metadata. The
+  * No text in UTF-8 begins with FF. Of other random keys of 24 bytes, one in 2^34 is mistaken for metadata. The
   * other form is the 20 bytes without the tag, which is SQE's: see [[isPlausible]].
   *
   * Partitions and offsets are never negative. So of two keys of one producer and partition, the greater one

@@ -18,7 +18,7 @@ abstract class MetadataReader {
   def partition: Int = partitionRead
   def offset: Long = offsetRead
 
-  /** Rows whose metadata has no tag. Other keys may be taken for such metadata. */
+  /** Rows whose metadata has no tag. Other keys may be mistaken for such metadata. */
   var untagged = 0L
 
   /** Rows whose key has the length of metadata but isn't metadata. */
@@ -120,7 +120,7 @@ private[replay] object Homes {
   val Unknown: Int = -1
 }
 
-/** Tells a task which partition its rows are read from, whenever that changes.
+/** Notifies a task of the partition that its rows are read from, whenever that changes.
   *
   * @param columns that name the partition
   * @param oneOnly whether all rows of the task are of one partition, as when a task reads one partition of

@@ -49,13 +49,13 @@ object ReplayErrors {
 object MetadataErrors {
   def merge(): TailraceAnalysisException = refuse("TAILRACE_METADATA_MERGE")
 
-  /** @param reason what brings rows out of order */
+  /** @param reason the operator that brings rows out of order */
   def order(reason: String): TailraceAnalysisException = refuse("TAILRACE_METADATA_ORDER", "reason" -> reason)
 
   def partition(reason: String): TailraceAnalysisException =
     refuse("TAILRACE_METADATA_PARTITION", "reason" -> reason)
 
-  /** @param argument that would tell them apart */
+  /** @param argument that would distinguish them */
   def shared(reason: String, argument: String): TailraceAnalysisException =
     refuse("TAILRACE_METADATA_SHARED", "reason" -> reason, "argument" -> argument)
 

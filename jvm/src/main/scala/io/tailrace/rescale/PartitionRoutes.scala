@@ -112,7 +112,7 @@ private[rescale] final class RowTargets(keys: Seq[DataType], partition: Int, bef
   /** A sequence number for a row that comes together with rows of other partitions. Those of each version
     * take turns, so that the order within a partition stays.
     *
-    * @return none if there are too many rows to tell all of them apart
+    * @return none if there are too many rows to distinguish all of them
     */
   def seq(of: Long): Option[Long] = {
     val inBatch = (of & RowTargets.InBatch) * sources + partition / common

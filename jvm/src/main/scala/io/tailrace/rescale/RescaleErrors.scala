@@ -35,7 +35,7 @@ object RescaleErrors {
     "partitions" -> partitions
   )
 
-  /** @param what there would be too many of: "sections in a partition" */
+  /** @param what the things that would be too many: "sections in a partition" */
   def tooMany(what: String): TailraceStateException =
     stateError("TAILRACE_STATE_RESCALE_TOO_MANY", null, "what" -> what)
 }

@@ -30,7 +30,7 @@ private[tailrace] final case class JoinState(
   def files(set: StateSet, partition: Int, conf: Configuration): CheckpointFiles =
     JoinState.files(new Path(state), operator, set.layout, partition, conf)
 
-  /** The partitions of before whose rows may come into a new one. */
+  /** The previous partitions whose rows may go to a new one. */
   def sourcesOf(target: Int): Seq[Int] = {
     val common = JoinState.common(before.layout.partitions, after.layout.partitions)
     target % common until before.layout.partitions by common
@@ -61,7 +61,7 @@ private[tailrace] final case class StateSet(layout: StateLayout, ids: Option[Seq
   def id(partition: Int): Option[String] = ids.map(_(partition))
 }
 
-/** What a run gives to a new partition.
+/** The part of a run that goes to a new partition.
   *
   * @param run    complete, and in the new partition's directory
   * @param number of the run that it comes from

@@ -63,7 +63,7 @@ private[tailrace] final class NewCheckpoint(checkpoint: String, conf: Configurat
     result.get
   }(RewriteErrors.failed(checkpoint, _))
 
-  /** What commands have left that were killed. */
+  /** Deletes the directories of killed commands. */
   private def deleteFormer(): Unit = {
     val besides = DurableFiles.in(parent, conf)
     besides.list(parent).filter(_.isDirectory).map(_.getPath).filter(isWork).foreach(besides.delete)
@@ -102,7 +102,7 @@ private[tailrace] final class NewCheckpoint(checkpoint: String, conf: Configurat
 
 private[tailrace] object NewCheckpoint {
 
-  /** What a command has in the directory beside the checkpoint. */
+  /** The contents of a command's directory beside the checkpoint. */
   private val Contents = Set("left", "right", "checkpoint")
 
   /** No query's. Spark refuses to start with it. */

@@ -18,7 +18,7 @@ object RewriteErrors {
 
   /** @param path of the new checkpoint, or of the export */
   def failed(path: String, cause: Throwable): TailraceStateException = {
-    // Of the file system; what is around it is Spark's.
+    // The root cause is the file system's; the others are Spark's.
     val reason = Iterator.iterate(cause)(_.getCause).takeWhile(_ != null).toSeq.last
     stateError("TAILRACE_STATE_EXCHANGE_FAILED", cause, "path" -> path, "reason" -> reason)
   }

@@ -5,7 +5,7 @@ import io.tailrace.state.{LiveSection, LoadedState, RunCursor}
 /** Where the rows of a partition go when its state is written anew. One is of one task. */
 private[tailrace] trait RowRoute {
 
-  /** Looks at the partition, before any row of it is asked for. */
+  /** Reads the partition's state, before the first row is routed. */
   def begin(state: LoadedState): Unit = ()
 
   /** @param live  the section that the row is in
@@ -17,7 +17,7 @@ private[tailrace] trait RowRoute {
   /** The row's sequence number in its new partition. */
   def seq(of: Long): Long = of
 
-  /** What the route has counted, by names of its own. */
+  /** The counts of the route, by names of its own. */
   def counts: Map[String, Long] = Map.empty
 }
 

@@ -78,7 +78,7 @@ private[tailrace] object StateRewrite {
   /** Manifests that are written side by side. */
   private val Threads = 32
 
-  /** Tasks for a partition of before: as many runs as compaction leaves of a level. */
+  /** Tasks per previous partition: as many runs as compaction leaves of a level. */
   private val MostSlices = 32
 
   /** Rows that the manifests name and that count. */

@@ -41,7 +41,7 @@ private[tailrace] final class StoppedQuery(
   /** The number of partitions that the query would start with. */
   val named: Int = spark.partitions(begun)
 
-  /** Of the state that the newest completed batch has made. */
+  /** The version of the state that the newest completed batch has made. */
   val version: Long = completed + 1
 
   def isCutOff: Boolean = begun != completed
@@ -134,7 +134,7 @@ private[tailrace] final class StoppedQuery(
       JoinState.files(spark.state, operator, layout, partition, conf).versions(version)
     }
 
-  /** Of the version in each partition, in Spark's checkpoint format 2. */
+  /** The ids of the version in each partition, in Spark's checkpoint format 2. */
   def idsOf(join: StoredState): Option[Array[String]] =
     ids.flatMap(_.get(join.operator)).map(_.map(_.head))
 

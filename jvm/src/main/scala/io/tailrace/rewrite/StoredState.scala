@@ -8,7 +8,7 @@ import io.tailrace.checkpoint.SparkCheckpoint
 import io.tailrace.common.TailraceConf
 import io.tailrace.join.{ColumnTexts, JoinCheckpoint}
 
-/** What the checkpoint says of a join.
+/** A join in a checkpoint.
   *
   * @param bound       its settings, and where its state is
   * @param keys        types of the key columns

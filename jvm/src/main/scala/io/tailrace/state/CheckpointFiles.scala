@@ -10,7 +10,7 @@ import io.tailrace.checkpoint.{DurableFiles, TailraceFileManager}
 import io.tailrace.common.Errors
 
 /** The files of one partition's state in the query's checkpoint ([[StateFileNames]]). A version is one file:
-  * its manifest, and behind it the rows that its batch has added. Large runs have files of their own.
+  * its manifest, followed by the rows that its batch has added. Large runs have files of their own.
   *
   * {{{
   *   7_<id>.manifest    tailrace-state 3 0/3
@@ -207,7 +207,7 @@ private[state] final class RecentFiles {
 
   private var known = Option.empty[Set[String]]
 
-  // Of these, those that were written here.
+  // Those that were written here.
   private var own = Set.empty[String]
   private var purges = 0
   private var expiries = 0

@@ -150,7 +150,7 @@ private[state] final class Compacted(
   *
   * A compaction that fails or is lost leaves the runs as they are.
   *
-  * @param isIn is told that a new run is in the checkpoint
+  * @param isIn called when a new run is in the checkpoint
   */
 private[state] final class Compactor(
     fanIn: Int,
@@ -348,17 +348,17 @@ private[state] object GoneMerge {
     new GoneMerge(LivingRows.of(state), marks, inputs.exists(_.local eq state.runs.head))
   }
 
-  /** The runs to merge next, oldest first, or none. All are merged when more of their rows are gone than count:
+  /** The runs to merge next, oldest first, or none. All are merged when at least as many of their rows are dead as count:
     *
     * {{{
-    *   1,000 rows count, 300 are gone        wait
-    *   1,000 rows count, 1,000 are gone      merge: 1,000 rows, and no mark
+    *   1,000 rows count, 300 are dead        wait
+    *   1,000 rows count, 1,000 are dead      merge: 1,000 rows, and no tombstone
     * }}}
     *
-    * So at most half of the rows in files are gone, but in a few small runs, and each row that goes costs one row that
-    * is written again, at the most.
+    * So at most half of the rows in files are dead, except in a few small runs, and each row that leaves costs at most one
+    * row that is written again.
     *
-    * @param fanIn so many small runs are worth a merge at the most
+    * @param fanIn see [[Compaction.isWorth]]
     */
   def due(manifest: Manifest, fanIn: Int): Seq[Run] = {
     def has(run: Run)(is: StoreKind => Boolean) = run.sections.exists(s => is(s.kind))
@@ -376,18 +376,18 @@ private[state] object GoneMerge {
     sections.map(s => s.bytes.toDouble * s.expiredRows / Math.max(1L, s.rows)).sum
 }
 
-/** Which rows of a store that [[StoreKind.keepsNewest]] still count. Nobody asks for a key's newest row at or
-  * before a time up to `through` any more. So of the rows up to there the newest one of each key counts, and of
-  * several of one time the last by content:
+/** The rows that count in a store that [[StoreKind.keepsNewest]]. No left row looks for a key's newest row at or
+  * before `through` any longer. So of the rows up to there only the newest of each key counts, and of several of one
+  * time the last by content:
   *
   * {{{
   *   through = 12:10     (A,12:01) (A,12:05) (A,12:20)   (B,11:00)
   *   counts                        (A,12:05) (A,12:20)   (B,11:00)
   * }}}
   *
-  * A row that another one in the same merge makes needless is needless whatever other runs have.
+  * A row that another one in the same merge supersedes is superseded whatever other runs have.
   *
-  * @param gone rows up to this time are too old for anybody
+  * @param gone rows up to this time are too old for every left row
   */
 private[state] final case class NewestRows(through: Long, gone: Long) {
 
@@ -414,7 +414,7 @@ private[state] object NewestRows {
   def of(state: LoadedState): NewestRows =
     NewestRows(state.manifest.rightExpiredThrough, state.droppedThrough(StoreKind.RightNewest))
 
-  /** The runs to merge next, oldest first, or none. All are merged when those behind the first one have become
+  /** The runs to merge next, oldest first, or none. All are merged when those after the first one have become
     * as large as it is:
     *
     * {{{
@@ -422,11 +422,11 @@ private[state] object NewestRows {
     *   100 MB | 40 MB  35 MB  25 MB  1 MB    merge: 100 MB, if the keys are the same
     * }}}
     *
-    * So the state is at most twice as large as what counts, and a few small runs; each byte that is written
-    * costs two that are merged, at the most. A large run that came with many rows of few keys is merged by
-    * itself as soon as nobody looks between them.
+    * So the state is at most twice as large as what counts, plus a few small runs; each byte that is written
+    * costs at most two that are merged. A large run that came with many rows of few keys is merged alone as soon as
+    * nobody looks between them.
     *
-    * @param fanIn so many small runs are worth a merge at the most
+    * @param fanIn see [[Compaction.isWorth]]
     */
   def due(manifest: Manifest, fanIn: Int): Seq[Run] = {
     val runs = manifest.runs

@@ -70,7 +70,7 @@ object KeptMemory {
 
     def bytes: Long = taken.bytes
 
-    /** Takes more, or gives some back. @return false: there is no more, and nothing has changed */
+    /** Takes more, or gives some back. @return false: none is left, and nothing has changed */
     def resize(bytes: Long): Boolean = taken.resize(bytes)
   }
 }

@@ -1,7 +1,7 @@
 package io.tailrace.state
 
-/** Goes through a key-sorted section from one key to the next that is asked for. Where the section has
-  * [[PageFilters]], it reads the pages only that may hold such a key:
+/** Goes through a key-sorted section from one requested key to the next. Where the section has
+  * [[PageFilters]], it reads only the pages that may hold such a key:
   *
   * {{{
   *   keys asked for      B          E        H
@@ -69,7 +69,7 @@ final class KeyCursor(val live: LiveSection) extends AutoCloseable {
   private def filtersPay: Boolean =
     asked / AskedAPage + pagesRead / ReadAPage <= filters.pagesSeen - pagesRead + Trial
 
-  /** To be called when rows were read, and before the next key is asked for. */
+  /** To be called after rows were read, and before the next key is sought. */
   def settle(): Unit = {
     ended = !opened.isValid
     if (!ended) lowest = opened.keyPrefix
@@ -79,7 +79,7 @@ final class KeyCursor(val live: LiveSection) extends AutoCloseable {
     if (opened == null) opened = live.cursor()
     opened.seekPage(filters.base, filters.firstAt)
     pagesRead += 1
-    // Rows of the key would be lost in silence.
+    // Rows of the key would be lost silently.
     if (!opened.isValid || opened.seq != RowLayout.seq(filters.base, filters.firstAt))
       throw live.local.corrupt("a filter is of a page that isn't there")
   }
@@ -96,10 +96,10 @@ final class KeyCursor(val live: LiveSection) extends AutoCloseable {
 }
 
 private object KeyCursor {
-  // To read a page costs as much as to ask filters so many times.
+  // Reading a page costs as much as checking this many filters.
   private val AskedAPage = 256
 
-  // And as much as to go to so many pages by seeks, beside reading them.
+  // And as much as this many seeks, without reading the pages.
   private val ReadAPage = 4
 
   /** So many pages filters may cost before they are left aside. */

@@ -6,7 +6,7 @@ import java.util.concurrent.atomic.AtomicReference
 
 import io.tailrace.common.OnFailure
 
-/** What it took to begin with a version of the state on an executor.
+/** The cost of loading a version of the state on an executor.
   *
   * @param lostVersions versions whose rows are missing, because they were never written; 0 unless
   *                     `spark.tailrace.state.durability` is `none`
@@ -32,7 +32,7 @@ final class LoadedState(
   val sections: Seq[LiveSection] =
     manifest.runs.flatMap(run => run.sections.map(new LiveSection(byName(run.name), _, shapes)))
 
-  /** Sections without a row after this time were dropped; the least long if that is unknown. */
+  /** Sections without a row after this time were dropped; `Long.MinValue` if that is unknown. */
   def droppedThrough(kind: StoreKind): Long = dropped.getOrElse(kind, Long.MinValue)
 
   private val kept = new AtomicReference[AnyRef]
@@ -50,8 +50,8 @@ final class LoadedState(
   def release(): Unit = runs.foreach(_.release())
 }
 
-/** A version of a partition's state that something else than the query reads, with local files for its runs. They
-  * come when they are read, and are deleted at the end.
+/** A version of a partition's state that is read from outside of its query, with local files for its runs. They
+  * are copied when they are read, and deleted at the end.
   *
   * @param directory for the files alone; deleted, too
   * @param shapes    rows are read in the newest of them

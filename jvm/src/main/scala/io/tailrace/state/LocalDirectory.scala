@@ -104,7 +104,7 @@ private[state] final class LocalDirectory private (
 private[state] object LocalDirectory extends Logging {
   private[state] val Lock = "lock"
 
-  /** A directory that nobody has used for so long is deleted. */
+  /** A directory that nobody has used for this time is deleted. */
   private[state] val KeptMillis = TimeUnit.DAYS.toMillis(1)
   private val Attempts = 10
   private val SweepMillis = TimeUnit.HOURS.toMillis(1)

@@ -44,7 +44,7 @@ private[state] object LocalDisk {
 
   def configure(bytes: Long): Unit = most = bytes
 
-  /** A run of so many bytes is read, or is about to be here. */
+  /** Says that a run is read, or is about to be here. @param bytes of the run */
   // Runs must not call this while they hold their own lock: evict takes it.
   def used(run: Resident, bytes: Long): Unit = if (most < Unbounded) synchronized {
     total += bytes - Option(runs.put(run, bytes)).getOrElse(0L)
@@ -58,7 +58,7 @@ private[state] object LocalDisk {
     }
   }
 
-  /** Counts a run of so many bytes, if there is room for it beside those that are here. */
+  /** Counts a run, if there is room for its bytes beside those that are here. */
   def reserve(run: Resident, bytes: Long): Boolean = synchronized {
     val hasRoom = total + bytes <= most
     if (hasRoom) used(run, bytes)

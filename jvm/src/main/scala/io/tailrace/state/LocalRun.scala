@@ -183,10 +183,10 @@ final class LocalRun(
 
   private def isInCheckpoint: Boolean = link.nonEmpty || copy.nonEmpty
 
-  /** Of the checkpoint's file, or of the local one if the checkpoint has none; for errors. */
+  /** The path of the checkpoint's file, or of the local one if the checkpoint has none; for errors. */
   private[tailrace] def path: String = link.map(_.path).orElse(copy.map(_.path)).getOrElse(file.getPath)
 
-  /** The error of content that makes no sense, although it is what was written: RocksDB has verified its checksums. */
+  /** The error of invalid content that is as it was written: RocksDB has verified its checksums. */
   private[tailrace] def corrupt(reason: String, cause: Throwable = null): TailraceStateException =
     if (isInCheckpoint) Errors.stateFileCorrupt(path, reason, cause)
     else

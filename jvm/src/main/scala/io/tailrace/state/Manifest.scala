@@ -37,7 +37,7 @@ final case class Section(
 /** One immutable run of the state, and its sections that are alive.
   *
   * @param name   unique: that of its file, or of its manifest's file and a number ([[StateFileNames]])
-  * @param level  0 for a batch's run; one more than its inputs' for a run that a [[Compaction]] has made
+  * @param level  0 for a batch's run; that of its inputs plus one for a run that a [[Compaction]] has made
   * @param offset where it begins in its file
   */
 final case class Run(

@@ -22,7 +22,7 @@ private[tailrace] final class OrderedRows(
   private var order = new Array[Int](0)
   private var position = -1
   private var merged: Option[MergedSections] = None
-  // Of the files: this row, when the files are at the next one.
+  // The current row of the files, which are at the next one already.
   private val copied = new RowBuffer(memory).prepare()
 
   private var first = true

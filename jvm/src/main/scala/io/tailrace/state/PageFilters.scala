@@ -29,7 +29,7 @@ object PageFilters {
   /** Filters of a run wait in memory while its sections are written. A run that has more gets none. */
   private val MostBytes = 64L << 20
 
-  /** What filters know of the key of a row. */
+  /** The hash of a row's key, by which filters know it. */
   def hash(base: AnyRef, at: Long): Long =
     XXH64.hashUnsafeBytes(base, RowLayout.keyAt(at), RowLayout.keyLength(base, at), 0L)
 
@@ -65,7 +65,7 @@ object PageFilters {
     private var bytes = 0L
     private var hashes = new Array[Long](512)
 
-    /** Adds a page with so many rows, the last of them at `lastAt`. */
+    /** Adds a page of `rows` rows, the last of them at `lastAt`. */
     def add(base: AnyRef, firstAt: Long, lastAt: Long, rows: Int): Unit = if (bytes <= MostBytes) {
       if (hashes.length < rows) hashes = new Array[Long](rows * 2)
       val keys = hashesOf(base, firstAt, rows)

@@ -16,7 +16,7 @@ import io.tailrace.common.{MemoryErrors, RowMemoryExhausted}
   * without touching a row. Rows are numbered from 0 in the order of `append`. A row with an empty key matches
   * nothing.
   *
-  * @param makeRoom called when Spark has no more memory for a row. It may write out and clear these rows and
+  * @param makeRoom called when Spark has no memory left for a row. It may write out and clear these rows and
   *                 others. If it returns true, it has given memory back, and the row is tried again
   */
 final class RowBuffer(memory: RowMemory, makeRoom: () => Boolean = () => false) extends AutoCloseable {
@@ -278,7 +278,7 @@ object RowBuffer {
 }
 
 /** Blocks of memory for rows, out of Spark's execution memory, which the tasks of an executor share. If Spark
-  * gives no more, the owner of a [[RowBuffer]] writes its rows out early and continues. An empty buffer gets
+  * has none left, the owner of a [[RowBuffer]] writes its rows out early and continues. An empty buffer gets
   * room for one row even if Spark gives none, up to a small sum. So only data that must be in memory as a
   * whole (one large row, the group of one left row) can make a task fail, with an error that says so.
   */
@@ -386,11 +386,11 @@ final class MemoryShare(memory: RowMemory, most: Long) {
 
 object MemoryShare {
 
-  /** A buffer may always hold so many bytes. */
+  /** A buffer may always hold this many bytes. */
   private val Unasked = 4L << 20
 }
 
-/** Gathers rows, and writes them out when they are many, or when Spark has no more memory for them.
+/** Gathers rows, and writes them out when they are many, or when Spark has no memory left for them.
   *
   * @param limit    bytes that it may hold
   * @param flush    writes the rows out and clears the buffer

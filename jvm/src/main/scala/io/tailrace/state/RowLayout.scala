@@ -66,7 +66,7 @@ object RowLayout {
   def writeValueLength(base: AnyRef, at: Long, length: Int): Unit =
     Platform.putInt(base, at + ValueLengthAt, length)
 
-  /** A row with a key and nothing else, to search by. */
+  /** A row that has only a key, to search by. */
   def ofKey(key: Array[Byte], length: Int): Array[Byte] = {
     val start = Platform.BYTE_ARRAY_OFFSET.toLong
     val row = new Array[Byte](this.length(length, 0).toInt)

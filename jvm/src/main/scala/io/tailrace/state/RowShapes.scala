@@ -17,8 +17,7 @@ trait RowShapes extends Serializable {
   /** The number of the schema that rows are written with. */
   def newest: Int
 
-  /** What makes a value of the newest schema of one of a section, in the calling thread. Null if the values are
-    * the same.
+  /** Converts values of a section to the newest schema, in the calling thread. Null if the values are the same.
     */
   def change(section: Section): ValueChange
 }

@@ -118,7 +118,7 @@ object RowSort {
 
   /** Sorts each stretch of equal prefixes by the whole key where that can make a difference: the radix sort
     * saw eight bytes of the keys, padded with zeros. Short keys of different length are an empty one (a null
-    * in a key column) and one of zeros ("", false, the least number), which must not stand mixed.
+    * in a key column) and one of zeros ("", false, the minimum of a number's type), which must not be mixed.
     */
   private def settleLongKeys(rows: RowBuffer, order: Array[Int]): Unit = {
     // On a tie the order by time below survives.

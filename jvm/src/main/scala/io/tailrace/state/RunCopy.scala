@@ -47,7 +47,7 @@ private[state] final class RunCopy(
   private var isGivenUp = false
   if (holds == LocalBytes.Whole) attempt.ended.complete(())
 
-  /** Of the file in the checkpoint. */
+  /** The path of the file in the checkpoint. */
   def path: String = original.toString
 
   def length: Long = run.length
@@ -141,7 +141,7 @@ private[state] final class RunCopy(
     isCopied
   }
 
-  /** What an earlier owner has left is read here, and not in the checkpoint. */
+  /** Reads the local file that an earlier owner has left, or the checkpoint's. */
   private final class Attempt(
       val isCheck: Boolean,
       ended: CompletableFuture[Unit] = new CompletableFuture[Unit]
@@ -181,7 +181,7 @@ private[state] final class RunCopy(
   }
 }
 
-/** What the local file of a run has. */
+/** The content of a run's local file. */
 sealed trait LocalBytes
 
 object LocalBytes {
@@ -215,7 +215,7 @@ private[state] object RunCopy {
   * the whole against the manifest. When it ends, no thread works on a part any more.
   *
   * {{{
-  *   queue   a step for each part: the least part that nobody has begun     begun by an idle task or an urgent one
+  *   queue   a step for each part: the first part that nobody has begun     begun by an idle task or an urgent one
   *   end     all parts read, or one failed, or stopped; and none active     checksum of the parts' checksums
   * }}}
   *
@@ -352,7 +352,7 @@ private[state] object RunParts {
   /** A part takes half a second at 70 MB/s. */
   private val PartBytes = 32L << 20
 
-  /** Of all partitions of an executor. More would wait for each other's connections, and fail. */
+  /** Streams of all partitions of an executor. More would wait for each other's connections, and fail. */
   private val Streams = 64
 
   private val sequence = new AtomicLong
@@ -360,7 +360,7 @@ private[state] object RunParts {
   /** Streams of the checkpoint: they mostly wait. */
   lazy val downloads: Executor = SparkState.inOrder("tailrace-download", Streams)
 
-  /** Of local files, by half of the cores: tasks go on meanwhile. */
+  /** Checks of local files, by half of the cores: tasks continue meanwhile. */
   lazy val checks: Executor =
     SparkState.inOrder("tailrace-check", Math.max(1, Runtime.getRuntime.availableProcessors / 2))
 

@@ -7,8 +7,8 @@ import org.apache.spark.unsafe.Platform
 import org.rocksdb.{RocksDBException, SstFileReaderIterator}
 
 /** Reads one section of a run in its order: a page at a time from RocksDB, row by row within the page. It has
-  * no position before `first` or a seek. At its end `isValid` is false. Where a local copy can't be read, it goes on
-  * with another one; an error that none mends is thrown.
+  * no position before `first` or a seek. At its end `isValid` is false. Where a local copy can't be read, it continues
+  * in another one; an error that no copy mends is thrown.
   *
   * @param change makes the values of the newest schema; null: they are taken as they are
   */
@@ -55,9 +55,7 @@ final class RunCursor(
     loadPage()
   }
 
-  /** Goes to the first row that has not expired: in a time-sorted section, expired rows stand first. In a
-    * key-sorted section none has expired.
-    */
+  /** Goes to the first row after a time, in a time-sorted section. In a key-sorted one, goes to the first row. */
   def firstAfter(expiredThrough: Long): Unit =
     if (kind.timeSorted && expiredThrough >= minTime) seekTime(expiredThrough + 1) else first()
 

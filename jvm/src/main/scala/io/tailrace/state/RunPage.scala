@@ -42,13 +42,13 @@ object RunKey {
     into.flip()
   }
 
-  /** Writes the least key of a section, to seek to. */
+  /** Writes the lower bound of a section's keys, to seek to. */
   def writePrefix(into: ByteBuffer, kind: StoreKind, bucket: Long): Unit = {
     into.clear()
     into.put(kind.id).putLong(flip(bucket)).flip()
   }
 
-  /** Writes a bound of a time-sorted store: the pages behind it begin at `time` or later. */
+  /** Writes a bound of a time-sorted store: the pages after it begin at `time` or later. */
   def writeTimeBound(into: ByteBuffer, kind: StoreKind, bucket: Long, time: Long): Unit = {
     into.clear()
     into.put(kind.id).putLong(flip(bucket)).putLong(flip(time)).flip()

@@ -44,7 +44,7 @@ object SortedRows {
     *
     * @param leastBucketWidth a batch that spans a long time gets wider buckets, so that its sections are not
     *                         too many. A bucket has a meaning in its run only
-    * @param rowsPerBucket    few rows get wider buckets too, so that a bucket has so many rows on average
+    * @param rowsPerBucket    few rows get wider buckets too, so that a bucket has at least this many rows on average
     */
   def all(kind: StoreKind, rows: RowBuffer, leastBucketWidth: Long, rowsPerBucket: Int = 1): SortedRows = {
     val width = if (rows.isEmpty) leastBucketWidth else widthFor(rows, null, leastBucketWidth, rowsPerBucket)

@@ -50,7 +50,7 @@ object StateFileNames {
     case _ => None
   }
 
-  /** Whether another attempt may write over the manifest, as in an earlier release. */
+  /** True if another attempt may write over the manifest, as in an earlier release. */
   def isReplaceable(manifest: String): Boolean = attempt(manifest).contains(0)
 
   private def versionIn(name: String, pattern: Regex): Option[Long] =

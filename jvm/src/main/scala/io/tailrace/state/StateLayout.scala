@@ -4,8 +4,8 @@ import java.util.UUID
 
 import org.apache.spark.sql.tailrace.StateStoreId
 
-/** Where a join's state is, if its number of partitions has changed. The partitions of each number have
-  * directories of their own, so that the state of before stays whole until the query's offset log names the
+/** The place of a join's state, if its number of partitions has changed. The partitions of each number have
+  * directories of their own, so that the previous state stays whole until the query's offset log names the
   * new number:
   *
   * {{{
@@ -31,10 +31,10 @@ object StateLayout {
   /** The store's name in a checkpoint whose number of partitions has never changed. It has no directory. */
   val FirstStore: String = StateStoreId.DEFAULT_STORE_NAME
 
-  /** What the names of others begin with. */
+  /** The names of others begin with it. */
   private[tailrace] val Prefix = "of-"
 
-  /** A new one for so many partitions. */
+  /** A new layout for a number of partitions. */
   def of(partitions: Int, cutOff: Option[CutOffBatch]): StateLayout =
     StateLayout(partitions, s"$Prefix$partitions-${UUID.randomUUID.toString.take(8)}", cutOff)
 }

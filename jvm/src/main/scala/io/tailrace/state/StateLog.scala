@@ -29,7 +29,7 @@ trait StateLog {
 
   def readManifest(version: Long, id: Option[String]): Manifest
 
-  /** How a run of a version comes to a local file, with every byte checked. It doesn't begin on its own.
+  /** A copy of a version's run to a local file, with every byte checked. The caller begins it.
     *
     * @param local exists
     * @param holds what it has

@@ -7,13 +7,13 @@ package io.tailrace.state
   * @param id       the first byte of each of its pages' keys in a run; never reused
   * @param name     in manifests, metrics, errors and the state reader; never changed
   * @param order    of its rows in a section
-  * @param compacts whether background compaction may merge its sections
+  * @param compacts true if background compaction may merge its sections
   * @param expires  the time of a version through which its rows have left, though they are still in their sections
   * @param marks    the store whose rows it has tombstones of, by their sequence numbers; none: it holds rows
   * @param pages    the kind of the sections that hold its [[PageFilters]]; none: its pages have none
   */
 // No default arguments: they would initialize the companion, which lists the kinds, while the first kind that
-// is asked for isn't there yet.
+// is used isn't there yet.
 sealed abstract class StoreKind(
     val id: Byte,
     val name: String,
@@ -26,7 +26,7 @@ sealed abstract class StoreKind(
   final def timeSorted: Boolean = order.byTime
   final def hasRows: Boolean = marks.isEmpty
 
-  /** Whether of a key's rows that nobody looks behind any more only the newest one counts: see [[NewestRows]]. */
+  /** True if only the newest of a key's rows counts, up to a time: see [[NewestRows]]. */
   def keepsNewest: Boolean = false
 }
 

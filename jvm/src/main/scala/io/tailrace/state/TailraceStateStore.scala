@@ -45,13 +45,13 @@ final class TailraceStateStore private[state] (
 
   base.acquire()
 
-  /** What it took to begin with the base, and the time for which its runs were waited for since then. */
+  /** The cost of loading the base, with the time for which its runs were waited for since then. */
   def load: StateLoad = {
     val waited = NANOSECONDS.toMillis(base.waitedNanos - waitedBefore)
     loaded.copy(millis = loaded.millis + waited)
   }
 
-  /** How many damaged local files of the partition were made again from the checkpoint since this was asked last. */
+  /** The number of damaged local files of the partition that were made again from the checkpoint since the last call. */
   def takeReplacedCopies(): Long = owner.takeReplacedCopies()
 
   override def id: StateStoreId = owner.id
@@ -60,7 +60,9 @@ final class TailraceStateStore private[state] (
   /** Results of left rows up to this time (microseconds, included) have been emitted. */
   def expiredThrough: Long = expired
 
-  /** A time that the operator keeps with the version; the engine does nothing with it. Least at first. */
+  /** A time that the operator keeps with the version, at first `Long.MinValue`. Rows of stores that expire by it
+    * ([[ExpiryTime.Operator]]) have left up to it.
+    */
   def operatorTime: Long = ownTime
 
   /** The times through which rows have left, of both. */
@@ -69,7 +71,7 @@ final class TailraceStateStore private[state] (
   /** Batches that have taken late rows, oldest first; the operator keeps them with the version, too. */
   def lateRows: Seq[LateRows] = late
 
-  /** Of left rows after this time that have come out, the state has what it takes to amend them; none: it has nothing. */
+  /** The state can amend emitted left rows after this time; none: it can amend no row. */
   def amendsAfter: Option[Long] = amends
 
   /** Sequence numbers go up over the whole life of the partition: see [[RunKey]]. */
@@ -155,7 +157,7 @@ final class TailraceStateStore private[state] (
 
   /** Says that the results of all rows of `kind` up to `through` have been emitted.
     *
-    * @param countBySection how many rows of each section these are
+    * @param countBySection the number of these rows in each section
     */
   def markExpired(kind: StoreKind, through: Long, countBySection: LiveSection => Long): Unit = {
     requireUpdating()
@@ -176,7 +178,7 @@ final class TailraceStateStore private[state] (
     dead.map(_.section.liveRows).sum
   }
 
-  /** Sets how many rows of each section of `kind` no longer count. Drops a section where all don't. */
+  /** Sets the number of rows of each section of `kind` that no longer count. Drops sections without a row that counts. */
   def settle(kind: StoreKind, dead: LiveSection => Long): Unit = {
     requireUpdating()
     sections = sections.flatMap { live =>
@@ -297,7 +299,7 @@ private[state] trait StateOwner {
 
   def localFile(name: String): File
 
-  /** What local files have that the checkpoint doesn't have. */
+  /** The content of local files that the checkpoint doesn't have. */
   def contentOfNewRuns: LocalContent
 
   def localRun(
@@ -313,7 +315,7 @@ private[state] trait StateOwner {
   /** Takes a version that a store has committed. */
   def committed(next: LoadedState): Unit
 
-  /** How many damaged local files were made again since the last call. */
+  /** The number of damaged local files that were made again since the last call. */
   def takeReplacedCopies(): Long
 }
 
@@ -321,7 +323,7 @@ private[state] trait StateOwner {
   *
   * {{{
   *   small   comes into the manifest's file, at the end of the batch
-  *   large   is copied into the checkpoint while the operator goes on
+  *   large   is copied into the checkpoint while the operator continues
   * }}}
   */
 private[state] final class NewRun(val local: LocalRun, val written: WrittenFile) {

@@ -15,7 +15,7 @@ import io.tailrace.common.Errors
   *                                             copied   900 bytes, CRC-32C 03ff...    an error, and the checkpoint has nothing
   * }}}
   *
-  * A checksum of what is copied alone would fit whatever a bad disk had made of the rows, for ever.
+  * A checksum of what is copied alone would fit whatever a bad disk had made of the rows, permanently.
   */
 final class WrittenFile private (val file: File, val length: Long, val crc32c: Long) {
 
@@ -86,7 +86,7 @@ object WrittenFile {
     Errors.stateLocalFile(file.getPath, LocalContent.Added.words, reason, cause)
 }
 
-/** What a local file has that the checkpoint doesn't have.
+/** The content of a local file that the checkpoint doesn't have.
   *
   * @param words for errors: "it has `words`"
   */

@@ -12,7 +12,7 @@ import io.tailrace.state._
   * }}}
   *
   * @param through rows up to this time are released
-  * @param known   what is known of them, with what leaves in this batch
+  * @param known   the known facts about them, including the rows evicted in this batch
   */
 private[sync] final class BufferedLeft(
     store: TailraceStateStore,
@@ -127,7 +127,7 @@ private[sync] final class BufferedLeft(
 
   private def versionsOf(left: Seq[LiveSection]): Set[Long] = left.map(_.local.version.get).toSet
 
-  /** Tells the store which rows have left. @return how many have */
+  /** Notifies the store of the evicted rows. @return their number */
   def settle(): Long = {
     store.markExpired(StoreKind.HeldLeft, through, leaving)
     store.dropThrough(StoreKind.HeldLeft, through): Unit

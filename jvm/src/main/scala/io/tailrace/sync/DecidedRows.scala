@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.unsafe.Platform
 
-import io.tailrace.common.{Mark, MarkedRows, Policy, StepwiseRows}
-import io.tailrace.join.JoinColumns
+import io.tailrace.common.{Mark, MarkedRows, Policy}
+import io.tailrace.join.{JoinColumns, Pass}
 import io.tailrace.state._
 
 /** Gives the released left rows, each with its right row or with nulls. Marked duplicates follow it.
@@ -22,7 +22,7 @@ private[sync] final class DecidedRows(
     early: Option[EarlyLeft],
     newWriter: => SyncWriter,
     metric: String => SQLMetric
-) extends StepwiseRows[UnsafeRow] {
+) extends Pass {
   // Made for the first row: most tasks of a small batch have none.
   private lazy val writer = newWriter
   private val marks = settings.marksDuplicates

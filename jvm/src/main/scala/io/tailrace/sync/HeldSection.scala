@@ -6,7 +6,7 @@ import io.tailrace.state._
 /** A section of held-right in one batch, with the batch's position in it.
   *
   * @param number   in the index
-  * @param unjoined which of its rows count, where the index doesn't say it; none: the index does
+  * @param unjoined its rows that count, if the index doesn't have them; none: the index does
   */
 private[sync] final class HeldSection(val live: LiveSection, val number: Int, val unjoined: Option[GoneRows])
     extends AutoCloseable {

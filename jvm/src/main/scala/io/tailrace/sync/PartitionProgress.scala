@@ -65,9 +65,9 @@ private[sync] final class PartitionProgress(val name: String, var mark: Long) {
 /** The state of a partition in the checkpoint.
   *
   * @param latest     greatest event time, in microseconds
-  * @param silentMs   for how long it has been silent
+  * @param silentMs   for how long it has been idle
   * @param isFormer   whether the name is one of format 1 that no row has had since
-  * @param filteredMs for how long it had given only filtered records, before it was silent
+  * @param filteredMs for how long it had given only filtered records, before it was idle
   */
 private[tailrace] final case class PartitionState(
     name: String,
@@ -185,7 +185,7 @@ private[tailrace] object PartitionCondition {
   /** It is known, and no row of it has ever come. */
   case object Waiting extends PartitionCondition("waiting")
 
-  /** It was silent for too long, and doesn't count until it is in time again. */
+  /** It was idle for too long, and doesn't count until it is in time again. */
   case object Excluded extends PartitionCondition("excluded")
 }
 

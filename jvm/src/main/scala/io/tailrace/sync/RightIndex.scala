@@ -19,7 +19,7 @@ import io.tailrace.state.KeptMemory
   *
   * Positions are valid until the next insertion.
   *
-  * @param memory what it may take; a section that has no room is left out ([[UnindexedRight]])
+  * @param memory that it may take; a section that doesn't fit is left out ([[UnindexedRight]])
   */
 final class RightIndex(memory: KeptMemory.Share = new KeptMemory.Share(KeptMemory.ofExecutor)) {
   import RightIndex._

@@ -300,7 +300,7 @@ private[sync] final class BufferedRight(
     marks.of(all.map(_.version).toSet)
   }
 
-  /** Tells the store which rows are gone. */
+  /** Notifies the store of the evicted rows. */
   def settle(): Unit = {
     store.settle(
       StoreKind.HeldRight,

@@ -223,7 +223,7 @@ private object SyncResolution {
   *   left child ──┐ shuffled by key                     ┌─> emitted rows
   *                ├──> SyncJoinTask ── TailraceStateStore┤
   *   right child ─┘ shuffled by key                     └─> commit: next version of the partition's state
-  *                        └ SyncRun.times: what the batch is judged by
+  *                        └ SyncRun.times: the times that the batch is judged by
   * }}}
   *
   * An example, sync_delay 5 seconds:
@@ -266,7 +266,7 @@ final case class StoredSyncJoin(columns: JoinColumns, settings: SyncSettings) ex
 
 object StoredSyncJoin {
 
-  /** Tells its checkpoints from those of a label join. It never changes. */
+  /** Distinguishes its checkpoints from those of a label join. It never changes. */
   private val How = "sync"
 }
 
@@ -290,7 +290,7 @@ private[sync] final class SyncJoinDriver(settings: SyncSettings, exec: PlannedJo
   override def needsAnother(watermarkMs: Long): Boolean = {
     val another =
       takesOut(run.next) || run.needsBatch(DriverClock.ms) || isFollowed && closesMore(watermarkMs)
-    // Spark asks when it knows what the next batch would read.
+    // Spark asks when it knows the input of the next batch.
     if (!another && StreamingRun.current(session).endsByItself && !StreamInputs.all(session).hasNew)
       tellWhatIsHeld()
     another
@@ -318,7 +318,7 @@ private[sync] final class SyncJoinDriver(settings: SyncSettings, exec: PlannedJo
   }
 
   /** Left rows that are emitted later are at the release time or after it. Spark asks for the batch before this
-    * one too, after a restart: what is true of that is true of this one. Without a watermark below there is
+    * one too, after a restart: the same holds for both. Without a watermark below there is
     * none here either, and the user may set one after the join.
     */
   override def outputWatermark(inputWatermarkMs: Long): Option[Long] =
@@ -332,7 +332,7 @@ private[sync] final class SyncJoinDriver(settings: SyncSettings, exec: PlannedJo
     watermarkBehind(watermarkMs, times) >
     exec.eventTimeWatermarkForEviction.fold(0L)(watermarkBehind(_, run.timesBefore(batch.batchId)))
 
-  /** True if an operator reads what is emitted that has a watermark to follow. */
+  /** True if an operator downstream follows a watermark. */
   private def isFollowed: Boolean = {
     val (plan, own) = (StreamingBatch.running(session).plan, exec.physicalPlan)
     StreamingPlan.nodes(plan).exists {
@@ -391,7 +391,7 @@ private[sync] final class SyncJoinTasks(
 
 private[sync] object SyncJoinTasks {
 
-  /** The rows that a store holds. Its oldest row may be newer than this says: only the files would tell. */
+  /** The rows that a store holds. Its oldest row may be newer than this value: only the files have it. */
   def heldIn(store: TailraceStateStore): SyncHeld = {
     def rows(kind: StoreKind): Long = store.sectionsOf(kind).map(_.section.liveRows).sum
     def oldest(kind: StoreKind): Option[Long] =

@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 
-import io.tailrace.join.{JoinInput, JoinMetrics, StoredJoinContext, StoredJoinTask}
-import io.tailrace.state.{KeptMemory, LiveSection, OrderedRows, RowBuffer, RunCursor, SortedRows, StoreKind}
+import io.tailrace.join._
+import io.tailrace.state._
 
 /** The layout of a partition's rows in files.
   *
@@ -64,17 +64,17 @@ private[sync] final class SyncJoinTask(
   private val knowledge = known.getOrElse(SyncMemory.read(store, hash, keptMemory))
 
   private lazy val writer = new SyncWriter(columns, settings)
-  private val released = new OrderedRows(store, memory, bufferBytes, () => input.makeRoom())
-  private val newKeys = Option.when(settings.exactlyOne)(new NewKeys(settings, hash))
-  private val input: SyncInput =
-    new SyncInput(context, through, joinedThrough, released, writer, newKeys, () => flush())
-  private val heldLeft = new BufferedLeft(store, through, knowledge.left, memory, bufferBytes)
-  private val early = Option.when(settings.exactlyOne)(
-    new EarlyLeft(store, through, heldLeft, released, input.carry(input.left, _, _))
-  )
   private val reach =
     if (settings.exactlyOne) Long.MaxValue else SyncRules.joinsThrough(through, settings)
   private val heldRight = new BufferedRight(store, hash, memory, bufferBytes, reach, knowledge.right)
+  private val heldLeft = new BufferedLeft(store, through, knowledge.left, memory, bufferBytes)
+  private val run = new BatchRun(store, heldRight, layout)
+  private val newKeys = Option.when(settings.exactlyOne)(new NewKeys(settings, hash))
+  private val input = new SyncInput(context, through, joinedThrough, writer, newKeys, run)
+  import input.released
+  private val early = Option.when(settings.exactlyOne)(
+    new EarlyLeft(store, through, heldLeft, released, input.carryLeft)
+  )
   private val newRight = new NewRight(input.right)
   private val right = new RightRows(
     settings,
@@ -83,57 +83,57 @@ private[sync] final class SyncJoinTask(
     new FoundRows(store, memory, keepsAll = settings.marksDuplicates, bufferBytes),
     new SpareRight(memory, bufferBytes)
   )
+  private val passes = new Passes
 
-  private var kept = 0L
   private var carried = 0L
   private var sorting = 0L
   private var writing = 0L
 
-  override protected def phases(
+  override def output(
       leftRows: Iterator[InternalRow],
       rightRows: Iterator[InternalRow]
-  ): Seq[() => Iterator[InternalRow]] =
+  ): Iterator[InternalRow] = passes.rows(
     Seq(
-      () => carryForward(),
+      () => Pass.withoutRows(carryForward()),
       () => input.readLeft(leftRows),
       () => input.readRight(rightRows),
-      () => decide(),
-      () => unjoinedInMemory(),
-      () => unjoinedInState()
-    )
+      () => Pass.withoutRows(prepare()),
+      () => new DecidedRows(columns, settings, released, right, early, writer, metric)
+    ) ++ (if (settings.emitsUnmatchedRight) unjoined else Nil)
+  )
 
-  override def rowsKept: Long = kept
+  override def rowsKept: Long = run.rows
   override def updateNanos: Long = input.readNanos + writing
   override def expiryNanos: Long = sorting
 
-  /** Phase 1: takes the rows that are left in some runs, to write them again with this batch. */
-  private def carryForward(): Iterator[UnsafeRow] = {
+  /** Takes the rows that are left in some runs, to write them again with this batch. */
+  private def carryForward(): Unit = {
     val sections = StoreKind.all.flatMap(store.sectionsOf(_))
     val chosen = CarriedRuns.choose(CarriedRuns.shares(sections), layout.mostRuns)
     sections.map(_.local).distinct.filter(run => chosen(run.name)).foreach { run =>
       heldLeft.carry(run, release, row => carryLeft(row))
-      heldRight.carry(run, row => carry(input.right, row))
+      heldRight.carry(run, row => carryRight(row))
       store.dropRun(run)
     }
-    Iterator.empty
   }
 
-  private def carry(to: RowBuffer, row: RunCursor): Unit = {
-    input.carry(to, row.base, row.at)
+  private def carryRight(row: RunCursor): Unit = {
+    input.carryRight(row.base, row.at)
     carried += 1
   }
 
-  private def carryLeft(row: RunCursor): Unit = early match {
-    case Some(rows) =>
-      rows.add(row, EarlyLeft.Carried)
-      carried += 1
-    case None => carry(input.left, row)
+  private def carryLeft(row: RunCursor): Unit = {
+    early match {
+      case Some(rows) => rows.add(row, EarlyLeft.Carried)
+      case None => input.carryLeft(row.base, row.at)
+    }
+    carried += 1
   }
 
   private def release(row: RunCursor): Unit = released.append(row.base, row.at)
 
-  /** Phase 4, when both inputs are read: gives the left rows that are released. */
-  private def decide(): Iterator[UnsafeRow] = {
+  /** Sorts what left rows are decided by, when both inputs have been read. */
+  private def prepare(): Unit = {
     val started = System.nanoTime
     heldLeft.release(release)
     for (rows <- early; keys <- newKeys) heldLeft.seek(keys)(rows.add)
@@ -143,7 +143,6 @@ private[sync] final class SyncJoinTask(
     newRight.start()
     heldRight.start()
     sorting = System.nanoTime - started
-    new DecidedRows(columns, settings, released, right, early, writer, metric)
   }
 
   /** Rows that are in memory stay there until the left rows are decided, which needs memory too. */
@@ -152,26 +151,23 @@ private[sync] final class SyncJoinTask(
     if (held > SyncJoinTask.AlwaysHeld && memory.available(held) < held) input.makeRoom(): Unit
   }
 
-  /** Phases 5 and 6: give the right rows that expire unjoined, if the user wants them. */
-  private def unjoinedInMemory(): Iterator[UnsafeRow] =
-    if (!settings.emitsUnmatchedRight) Iterator.empty
-    else
-      newRight.rest(expiry, after = false).iterator.map { row =>
+  /** The right rows that expire unjoined: those in memory, then those in the state. */
+  private def unjoined: Seq[() => Pass] = Seq(
+    () =>
+      Pass.of(newRight.rest(expiry, after = false).iterator.map { row =>
         writer.rightAlone(input.right.base(row), input.right.at(row), duplicate = false)
-      }
-
-  private def unjoinedInState(): Iterator[UnsafeRow] =
-    if (!settings.emitsUnmatchedRight) Iterator.empty
-    else heldRight.expiring(expiry).map(row => writer.rightAlone(row.base, row.at, duplicate = false))
+      }),
+    () => Pass.of(heldRight.expiring(expiry).map(row => writer.rightAlone(row.base, row.at, duplicate = false)))
+  )
 
   /** Removes the right rows that have expired, and writes the rows that stay. */
   override def expire(): Long = {
     val inState = heldRight.expire(expiry)
     metric(SyncMetrics.UnmatchedRight) += inState + newRight.rest(expiry, after = false).length
     val started = System.nanoTime
-    val rest = newRight.rest(expiry, after = true)
-    write(
-      SortedRows.ofSorted(StoreKind.HeldRight, input.right, rest, layout.bucketWidth, rightRowsPerBucket),
+    run.add(
+      input.left,
+      run.rightRows(input.right, newRight.rest(expiry, after = true)),
       Seq(heldRight.marksLeft, heldLeft.marksLeft)
     )
     writing += System.nanoTime - started
@@ -185,29 +181,10 @@ private[sync] final class SyncJoinTask(
     leftGone + heldRight.rowsGone
   }
 
-  /** Writes rows into the state before the end of the batch: right rows only until the first row is decided. */
-  private def flush(): Unit = {
-    val right = if (input.isRead) new RowBuffer(memory) else input.right
-    write(SortedRows.all(StoreKind.HeldRight, right, layout.bucketWidth, rightRowsPerBucket), Nil)
-    input.left.clear()
-    right.clear()
-  }
-
-  private def rightRowsPerBucket: Int = {
-    val held = store.sectionsOf(StoreKind.HeldRight).map(_.section.rows).sum + input.right.size
-    Math.max(layout.rowsPerBucket.toLong, held / layout.mostSections).toInt
-  }
-
-  private def write(rightRows: SortedRows, more: Seq[SortedRows]): Unit = {
-    val leftRows = SortedRows.all(StoreKind.HeldLeft, input.left, layout.bucketWidth, layout.rowsPerBucket)
-    kept += leftRows.order.length + rightRows.order.length
-    heldRight.add(rightRows, store.addSorted(Seq(leftRows, rightRows) ++ more))
-  }
-
   override def close(): Unit = {
+    passes.close()
     right.close()
     heldLeft.close()
-    released.close()
     input.close()
   }
 }
@@ -216,6 +193,34 @@ private[sync] object SyncJoinTask {
 
   /** The bytes of rows that a task holds at least, however little memory is left for others. */
   private val AlwaysHeld = 1L << 20
+}
+
+/** Writes the rows of a batch that stay into its run. */
+private[sync] final class BatchRun(store: TailraceStateStore, heldRight: BufferedRight, layout: SyncLayout) {
+  private var kept = 0L
+
+  /** The number of rows that were written. */
+  def rows: Long = kept
+
+  /** Right rows to be written. @param sorted the numbers of those in the buffer, by key and time */
+  def rightRows(right: RowBuffer, sorted: Array[Int]): SortedRows =
+    SortedRows.ofSorted(StoreKind.HeldRight, right, sorted, layout.bucketWidth, rightRowsPerBucket(right))
+
+  /** All right rows of a buffer, to be written. */
+  def rightRows(right: RowBuffer): SortedRows =
+    SortedRows.all(StoreKind.HeldRight, right, layout.bucketWidth, rightRowsPerBucket(right))
+
+  private def rightRowsPerBucket(right: RowBuffer): Int = {
+    val held = store.sectionsOf(StoreKind.HeldRight).map(_.section.rows).sum + right.size
+    Math.max(layout.rowsPerBucket.toLong, held / layout.mostSections).toInt
+  }
+
+  /** @param more tombstones */
+  def add(left: RowBuffer, rightRows: SortedRows, more: Seq[SortedRows] = Nil): Unit = {
+    val leftRows = SortedRows.all(StoreKind.HeldLeft, left, layout.bucketWidth, layout.rowsPerBucket)
+    kept += leftRows.order.length + rightRows.order.length
+    heldRight.add(rightRows, store.addSorted(Seq(leftRows, rightRows) ++ more))
+  }
 }
 
 /** Reads the inputs of a synced join. A left row is released at once, or buffered; a right row is buffered. Left
@@ -230,15 +235,27 @@ private[sync] final class SyncInput(
     context: StoredJoinContext,
     through: Long,
     joined: Long,
-    released: OrderedRows,
     writer: => SyncWriter,
     newKeys: Option[NewKeys],
-    flush: () => Unit
-) extends JoinInput(context, flush) {
-  import context.{columns, metric, store}
+    run: BatchRun
+) extends AutoCloseable {
+  import context.{bufferBytes, columns, memory, metric, store}
+
+  private val input = new JoinInput(context, () => flush(), () => makeRoom())
+  import input.{lefts, rights}
+
+  /** The left rows that are decided in this batch, by key. */
+  val released = new OrderedRows(store, memory, bufferBytes, () => makeRoom())
+  val left: RowBuffer = input.left
+  val right: RowBuffer = input.right
   private var read = false
 
-  override def readLeft(rows: Iterator[InternalRow]): Iterator[UnsafeRow] = new Reading(rows, columns.left) {
+  def readNanos: Long = input.readNanos
+
+  def readLeft(rows: Iterator[InternalRow]): Pass = input.read(rows, columns.left, new LeftRows)
+  def readRight(rows: Iterator[InternalRow]): Pass = input.read(rows, columns.right, new RightRows)
+
+  private final class LeftRows extends RowReceiver {
     private val keys = columns.leftKeyEncoder()
     private val timeOrdinal = columns.leftTimeOrdinal
     // Left rows up to this time had been released when the batch before ended.
@@ -247,7 +264,7 @@ private[sync] final class SyncInput(
     private var late = 0L
     private var future = 0L
 
-    override protected def receive(row: UnsafeRow): UnsafeRow = {
+    override def receive(row: UnsafeRow): UnsafeRow = {
       val keyLength = keys.encode(row)
       if (keyLength == 0 || row.isNullAt(timeOrdinal)) {
         alone += 1
@@ -261,69 +278,78 @@ private[sync] final class SyncInput(
           if (time <= through || newKeys.nonEmpty) {
             if (time <= before && before != Long.MinValue) late += 1
             released.append(keys.bytes, keyLength, time, store.newSeq(), row)
-          } else keep(lefts, keys.bytes, keyLength, time, row)
+          } else input.keep(lefts, keys.bytes, keyLength, time, row)
           null
         }
       }
     }
 
-    override protected def report(): Unit = {
+    override def report(): Unit = {
       metric(SyncMetrics.UnmatchedLeft) += alone
       metric(SyncMetrics.LateLeft) += late
       metric(SyncMetrics.FutureLeft) += future
     }
   }
 
-  override def readRight(rows: Iterator[InternalRow]): Iterator[UnsafeRow] =
-    new Reading(rows, columns.right) {
-      private val keys = columns.rightKeyEncoder()
-      private val timeOrdinal = columns.rightTimeOrdinal
-      private val payload = columns.payloadProjection()
-      private var nullRows = 0L
-      private var future = 0L
+  private final class RightRows extends RowReceiver {
+    private val keys = columns.rightKeyEncoder()
+    private val timeOrdinal = columns.rightTimeOrdinal
+    private val payload = columns.payloadProjection()
+    private var nullRows = 0L
+    private var future = 0L
 
-      override protected def receive(row: UnsafeRow): UnsafeRow = {
-        val keyLength = keys.encode(row)
-        if (keyLength == 0 || row.isNullAt(timeOrdinal)) {
-          nullRows += 1
-          null
-        } else if (row.getLong(timeOrdinal) > joined) {
-          future += 1
-          writer.futureRight(Arrays.copyOf(keys.bytes, keyLength), payload(row))
-        } else {
-          val time = row.getLong(timeOrdinal)
-          newKeys.foreach(_.add(keys.bytes, Platform.BYTE_ARRAY_OFFSET.toLong, keyLength, time))
-          keep(rights, keys.bytes, keyLength, time, payload(row))
-          null
-        }
-      }
-
-      override protected def report(): Unit = {
-        metric(JoinMetrics.NullKeyRightRows) += nullRows
-        metric(SyncMetrics.FutureRight) += future
+    override def receive(row: UnsafeRow): UnsafeRow = {
+      val keyLength = keys.encode(row)
+      if (keyLength == 0 || row.isNullAt(timeOrdinal)) {
+        nullRows += 1
+        null
+      } else if (row.getLong(timeOrdinal) > joined) {
+        future += 1
+        writer.futureRight(Arrays.copyOf(keys.bytes, keyLength), payload(row))
+      } else {
+        val time = row.getLong(timeOrdinal)
+        newKeys.foreach(_.add(keys.bytes, Platform.BYTE_ARRAY_OFFSET.toLong, keyLength, time))
+        input.keep(rights, keys.bytes, keyLength, time, payload(row))
+        null
       }
     }
+
+    override def report(): Unit = {
+      metric(JoinMetrics.NullKeyRightRows) += nullRows
+      metric(SyncMetrics.FutureRight) += future
+    }
+  }
 
   /** Keeps a row of the state, to write it again.
     *
     * @param base see [[io.tailrace.state.RowLayout]]
     */
-  def carry(buffer: RowBuffer, base: AnyRef, at: Long): Unit =
-    (if (buffer eq left) lefts else rights).appendRow(base, at)
+  def carryLeft(base: AnyRef, at: Long): Unit = lefts.appendRow(base, at)
+  def carryRight(base: AnyRef, at: Long): Unit = rights.appendRow(base, at)
 
   /** Bytes of the rows that are in memory. */
   def bytes: Long = left.bytes + right.bytes + released.bytes
 
   /** From here on rows are decided: right rows are addressed where they are, and stay there. */
   def endReading(): Unit = read = true
-  def isRead: Boolean = read
 
-  override def makeRoom(): Boolean = if (read) makeRoomOfLeft() else makeRoomOfAll()
+  /** Writes rows into the state before the end of the batch: right rows only until the first row is decided. */
+  private def flush(): Unit = {
+    if (read) run.add(left, run.rightRows(new RowBuffer(memory)))
+    else {
+      run.add(left, run.rightRows(right))
+      right.clear()
+    }
+    left.clear()
+  }
+
+  /** Writes out the rows in memory that may go, and gives their memory back. @return whether there were any */
+  def makeRoom(): Boolean = if (read) makeRoomOfLeft() else makeRoomOfAll()
 
   private def makeRoomOfAll(): Boolean = bytes > 0 && {
     released.release()
     flush()
-    release()
+    input.release()
     true
   }
 
@@ -331,6 +357,11 @@ private[sync] final class SyncInput(
     flush()
     left.release()
     true
+  }
+
+  override def close(): Unit = {
+    released.close()
+    input.close()
   }
 }
 

@@ -4,7 +4,7 @@ import scala.collection.mutable
 
 import io.tailrace.state._
 
-/** The memory that a version of the state has: where its right rows are, and what is known of its left rows. All of it
+/** The memory that a version of the state has: the places of its right rows, and facts about its left rows. All of it
   * can be made again from the state.
   */
 private[sync] final class SyncMemory(val right: RightMemory, val left: LeftMemory) {
@@ -45,7 +45,7 @@ private[sync] final class RightMemory(kept: KeptMemory) {
     new HeldSection(live, number, Option.when(unindexed(number))(gone.of(live.local.version.get)))
   }
 
-  /** Gives a section a number, and says whether its rows may come into the index. */
+  /** Gives a section a number, and decides whether its rows may be added to the index. */
   def add(live: LiveSection, isIndexed: Boolean): HeldSection = {
     val number = index.newSection()
     numbers(RightMemory.key(live)) = number
@@ -71,7 +71,7 @@ private[sync] final class RightMemory(kept: KeptMemory) {
     numbers -= RightMemory.key(held.live)
   }
 
-  /** Forgets what has left sections that are gone themselves. @param all that are left */
+  /** Removes the tombstones of dropped sections. @param all the remaining ones */
   def settle(all: Seq[HeldSection]): Unit = gone.settle(all.filterNot(_.isIndexed).map(_.version).toSet)
 
   /** Makes it from all right rows of a version. The sections that are joined first come into the index first. */
@@ -130,7 +130,7 @@ private[sync] final class LeftMemory(kept: KeptMemory) {
     count += found.length
   }
 
-  /** Forgets sections that are gone. @param left those that aren't */
+  /** Removes dropped sections. @param left the remaining ones */
   def settle(left: Seq[LiveSection]): Unit = {
     gone.settle(left.map(_.local.version.get).toSet)
     val keys = left.map(RightMemory.key).toSet
@@ -142,18 +142,16 @@ private[sync] final class LeftMemory(kept: KeptMemory) {
 
 /** Rows that have left their sections, which still have them: by the version whose runs these are in. */
 private[sync] final class GoneOfRuns(kept: KeptMemory) {
-  private val byVersion = mutable.HashMap.empty[Long, GoneRows]
-  private val share = new KeptMemory.Share(kept)
-  private val none = new GoneRows
+  private val byVersion = new KeptGone[Long](kept)
 
   /** For look-ups and additions. */
-  def of(version: Long): GoneRows = byVersion.getOrElseUpdate(version, new GoneRows)
+  def of(version: Long): GoneRows = byVersion.of(version)
 
   /** For look-ups. */
-  def in(version: Long): GoneRows = byVersion.getOrElse(version, none)
+  def in(version: Long): GoneRows = byVersion.in(version)
 
   /** Bytes of the heap. */
-  def bytes: Long = byVersion.values.map(_.bytes).sum
+  def bytes: Long = byVersion.bytes
 
   /** Reads the marks of all rows of a store. */
   def read(store: TailraceStateStore, rows: StoreKind, marks: StoreKind): Unit = {
@@ -165,13 +163,52 @@ private[sync] final class GoneOfRuns(kept: KeptMemory) {
   }
 
   /** Reads the marks of versions that have been asked for. */
-  def readKnown(marks: Seq[LiveSection]): Unit = if (byVersion.nonEmpty)
+  def readKnown(marks: Seq[LiveSection]): Unit = if (!byVersion.isEmpty)
     marks.foreach(_.foreachRow(row => byVersion.get(row.time).foreach(_.add(row.seq))))
 
-  /** Forgets what has left sections that are gone themselves. @param versions that have some that aren't */
+  /** Removes the tombstones of dropped sections. @param versions with remaining sections */
   def settle(versions: Set[Long]): Unit = {
-    byVersion.filterInPlace((version, _) => versions(version))
-    // This memory is required: if Spark can't grant it, less is accounted for than is used.
-    share.resize(bytes): Unit
+    byVersion.retain(versions)
+    byVersion.settle()
   }
+}
+
+/** The tombstones of a side's rows that leave in one batch: one in joined-left or joined-right has the row's sequence
+  * number, and as its time the version whose run the row is in.
+  *
+  * @param kind of the tombstones
+  */
+private[sync] final class SyncMarks(
+    kind: StoreKind,
+    store: TailraceStateStore,
+    memory: RowMemory,
+    bufferBytes: Long
+) extends AutoCloseable {
+  private val rows = kind.marks.get
+  private val tombstones = new TombstoneBuffer(store, Seq(kind), memory, bufferBytes, bucketWidth = 1)
+
+  /** Takes the memory for the first ones now. */
+  def prepare(): SyncMarks = {
+    tombstones.prepare(): Unit
+    this
+  }
+
+  def add(version: Long, seq: Long): Unit = tombstones.add(rows, version, seq)
+
+  /** Keeps the tombstones that are in a run, which the caller drops: they may be of other runs' rows. */
+  def carry(run: LocalRun): Unit =
+    store.sectionsOf(kind).filter(_.local eq run).foreach(_.foreachRow(row => add(row.time, row.seq)))
+
+  /** Those of some versions, sorted, to be written with the batch's run. */
+  def of(versions: Set[Long]): SortedRows = tombstones.chosen(rows)(versions)
+
+  /** Drops sections of tombstones. @param versions with rows that still count */
+  def settle(versions: Set[Long]): Unit = store.settle(
+    kind,
+    live =>
+      if (versions.exists(v => v >= live.section.minTime && v <= live.section.maxTime)) 0L
+      else live.section.rows
+  )
+
+  override def close(): Unit = tombstones.close()
 }

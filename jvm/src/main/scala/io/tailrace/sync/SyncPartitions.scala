@@ -13,7 +13,7 @@ import io.tailrace.driver.Silence
   * have been read.
   *
   * A right row is kept until the slowest left partition is a window past it. Left rows that wait don't count
-  * as read: while the right side stands still, their right rows would expire otherwise. So the time that
+  * as read: while the right side doesn't advance, their right rows would expire otherwise. So the time that
   * right rows expire by is never ahead of the release time. If the window is shorter than the sync delay, it
   * is behind by the difference, so that left rows may jump back by the sync delay too.
   */
@@ -44,7 +44,7 @@ private[sync] final class SyncPartitions(settings: SyncSettings) {
 
   def file: SyncFile = SyncFile(decided, SideState(left.low, left.state), SideState(right.low, right.state))
 
-  /** Takes in what a batch has read.
+  /** Applies the rows that a batch has read.
     *
     * @param askedMs when its input was asked for: see [[io.tailrace.driver.Silence]]
     */
@@ -114,7 +114,7 @@ private[tailrace] final case class SyncFile(times: SyncTimes, left: SideState, r
 /** @param low all partitions that count have been read up to this time, in microseconds */
 private[tailrace] final case class SideState(low: Long, partitions: Seq[PartitionState]) {
 
-  /** The partitions without the one that stands for them while none is known. */
+  /** The partitions without the placeholder that is used while none is known. */
   def known: Seq[PartitionState] = partitions.filter(_.name != SidePartitions.Nobody)
 }
 
@@ -179,8 +179,8 @@ private[tailrace] object SyncFile {
   * A side of which no row has ever come, and whose source can't list its partitions, is waited for as if it
   * had one partition. The time of a side, in microseconds, never goes back, even if a partition comes late.
   *
-  * @param tolerance     a partition may be so far behind the side and still be in time
-  * @param silence       the clock of both sides
+  * @param tolerance     a partition may be behind the side by this time and still be in time
+  * @param silence       the idle clock of both sides
   * @param liftsFiltered whether the join continues without a partition whose records are all filtered
   */
 private[sync] final class SidePartitions(
@@ -226,7 +226,7 @@ private[sync] final class SidePartitions(
     PartitionState(p.name, p.latest, silence.of(p.mark), p.excluded, p.isFormer, p.mark - p.rowMark)
   }
 
-  /** Takes in what a batch has read. Call [[judge]] when both sides have. */
+  /** Applies the rows that a batch has read. Call [[judge]] when both sides have. */
   def take(batch: SideBatch): Unit = {
     byName.values.foreach { p =>
       p.isReading = false
@@ -318,7 +318,7 @@ private[sync] final class SidePartitions(
 
   private def follow(): Unit = slowest match {
     case Some(p) => reached = Math.max(reached, p.latest)
-    // No partition of the side counts any more: the side follows the other one.
+    // No partition of the side counts any longer: the side follows the other one.
     case None => reached = Math.max(reached, others)
   }
 
@@ -373,6 +373,6 @@ private[sync] object SidePartitions {
   /** A partition's name for people. */
   def shown(name: String): String = if (name == Nobody) "(none yet)" else name
 
-  /** Stands for a partition while none is known. None has this name: see [[PartitionNames]]. */
+  /** The placeholder for a partition while none is known. None has this name: see [[PartitionNames]]. */
   val Nobody = "%none"
 }

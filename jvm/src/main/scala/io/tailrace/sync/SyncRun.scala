@@ -245,7 +245,7 @@ private[sync] object HoldBack {
     latest.collect { case (name, time) if time != SyncTimes.Unknown && isHeld(time) => name }.toSet
 }
 
-/** The values that the tasks of a side begin a batch with.
+/** The values with which the tasks of a side begin a batch.
   *
   * @param latest       the greatest time of each known partition
   * @param lateBefore   rows before this time are late

@@ -13,7 +13,7 @@ import org.apache.spark.sql.tailrace.{CancellableFSDataOutputStream, CheckpointF
 
 import io.tailrace.checkpoint.TailraceFileManager
 
-/** A value for `spark.sql.streaming.checkpointFileManagerClass` that fails where [[CheckpointFaults]] says, for
+/** A value for `spark.sql.streaming.checkpointFileManagerClass` that fails at the steps of [[CheckpointFaults]], for
   * tests of pipelines.
   *
   * {{{

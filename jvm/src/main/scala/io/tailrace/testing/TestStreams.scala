@@ -72,10 +72,10 @@ final class TestStreams(session: SparkSession, startMs: Long) extends AutoClosea
     source
   }
 
-  /** Lets all queries run a batch, with rows or without. */
+  /** Makes all queries run a batch, with or without rows. */
   def tick(): Unit = sources.foreach(_.tick())
 
-  /** Lets all queries see what was staged, each in one batch: half of it would be a different test, with
+  /** Makes staged rows visible to all queries, each in one batch: half of it would be a different test, with
     * another watermark after a restart.
     */
   def flush(): Unit = betweenBatches(sources.foreach(_.flush()))
@@ -151,7 +151,7 @@ final class TestQuery(streams: TestStreams, session: SparkSession, checkpoint: S
   /** True if it has ended, without an error. */
   def isStopped: Boolean = !running.query.isActive && running.query.exception.isEmpty
 
-  /** The progress of the last batch of this start, in JSON; null: none yet. Where time stands still, Spark has no
+  /** The progress of the last batch of this start, in JSON; null: none yet. With a clock that stands still, Spark has no
     * rates, and PySpark can't read it.
     */
   def progress: String = running.query.recentProgress.lastOption.fold(null: String)(_.json)
@@ -170,7 +170,7 @@ final class TestQuery(streams: TestStreams, session: SparkSession, checkpoint: S
     operators.toSeq.flatten.groupMapReduce(_.operatorName)(_.numRowsTotal)(_ + _).asJava
   }
 
-  /** Lets it see what was added to the sources, as one batch, and waits until no batch is left to run. */
+  /** Makes added rows visible to it, as one batch, and waits until no batch is left to run. */
   def run(): Unit = {
     streams.flush()
     running.query.processAllAvailable()
@@ -190,7 +190,7 @@ final class TestQuery(streams: TestStreams, session: SparkSession, checkpoint: S
   def watermarks: java.util.Map[String, Long] =
     running.watermarks.groupMapReduce(_.column)(_.ms)(Math.min).asJava
 
-  /** Rows of the batches behind one, in their order: a DataFrame for each schema. */
+  /** Rows of the batches after one, in their order: a DataFrame for each schema. */
   def rowsAfter(batch: Long): util.List[DataFrame] = {
     val all = batches.tailMap(batch, false).values.asScala.toSeq.filter(_._2.nonEmpty)
     val frames = all.foldLeft(Vector.empty[(StructType, Seq[Row])]) {
@@ -258,7 +258,7 @@ object TestRows {
     Option(open.get(id)).getOrElse(throw new IllegalStateException("the test of this stream has ended"))
 }
 
-/** The format of a stream of [[TestRows]]; its option `id` says which. */
+/** The format of a stream of [[TestRows]]; its option `id` selects one. */
 final class TestRowsProvider extends TableProvider {
   override def inferSchema(options: CaseInsensitiveStringMap): StructType =
     TestRows.of(options.get("id")).schema
@@ -287,7 +287,7 @@ private final case class RowNumber(row: Long, tick: Long) extends Offset {
 }
 
 private final class TestRowsStream(id: String) extends MicroBatchStream with SupportsTriggerAvailableNow {
-  // What was there when a query with the trigger availableNow began.
+  // The end of the rows when a query with the trigger availableNow began.
   private var last = Option.empty[Offset]
 
   override def initialOffset: Offset = RowNumber(0, 0)

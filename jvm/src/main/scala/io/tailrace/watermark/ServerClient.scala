@@ -7,6 +7,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.internal.Logging
 
 import io.tailrace.driver.SparkWatermark
+import io.tailrace.watermark.ServerConnection.{Batches, Logs, nearest, time}
 
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.{ArrayNode, ObjectNode}
@@ -38,7 +39,6 @@ private[watermark] final class ServerClient(
     words: () => Seq[String]
 ) extends Logging {
   import ServerClient._
-  import ServerConnection.{Batches, Logs, nearest, time}
   private val connection = reporter.newConnection(server)
 
   private val pending = new BitSet

@@ -6,6 +6,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.tailrace.{EventTimeWatermarkExec, SparkSession, StreamingBatch}
 
 import io.tailrace.driver.SparkWatermark
+import io.tailrace.watermark.ServerConnection.{isTime, nearest, time}
 
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
@@ -37,7 +38,6 @@ final case class ToldWindow(
   * @param folder   that the sink writes
   */
 final class SinkClient(server: ServerSettings, reporter: () => Option[Reporter], folder: String) {
-  import ServerConnection.{isTime, nearest, time}
   import SinkClient._
 
   // Belongs to the reporter's run.

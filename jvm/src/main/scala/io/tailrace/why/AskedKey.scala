@@ -27,7 +27,7 @@ private[why] final class AskedKey private (
 ) {
   private val values: Seq[Any] = AskedKey.named(columns).map(column => value(column, told(column.name)))
 
-  /** The rows that stand for the key in a state of so many partitions: one for each part.
+  /** The rows that stand for the key in a state with a number of partitions: one for each part.
     *
     * {{{
     *   user_id=7                    partition 3: {7}
@@ -73,7 +73,7 @@ private[why] final class AskedKey private (
 
 private[why] object AskedKey {
 
-  /** What is asked of each of a query's joins. One that has further key columns isn't asked.
+  /** The key to look for in each of a query's joins. A join that has further key columns is left out.
     *
     * {{{
     *   --key user_id=7,item_id=42
@@ -84,7 +84,7 @@ private[why] object AskedKey {
     * }}}
     *
     * @param joins the columns of the joins
-    * @throws io.tailrace.common.TailraceAnalysisException TAILRACE_OPTION_INVALID if no join is asked, or if a column
+    * @throws io.tailrace.common.TailraceAnalysisException TAILRACE_OPTION_INVALID if no join is left, or if a column
     *                                                      that is named is no key column of one that is
     */
   def of(text: String, joins: Seq[StateColumns]): Seq[Option[AskedKey]] = {
@@ -100,7 +100,7 @@ private[why] object AskedKey {
     }
   }
 
-  /** How a user names the whole key of a join: `user_id=...,item_id=...`. */
+  /** The whole key of a join, as a user names it: `user_id=...,item_id=...`. */
   def whole(columns: StateColumns): String =
     named(columns).map(column => s"${column.name}=...").mkString(",")
 
@@ -122,7 +122,7 @@ private[why] object AskedKey {
   }
 }
 
-/** What is said of a key. Its values are as Spark writes them as text; times in UTC. */
+/** The texts about a key. Its values are as Spark writes them as text; times in UTC. */
 private[why] object KeyText {
 
   /** @param key with the part of a hot key, which isn't shown */
@@ -133,7 +133,7 @@ private[why] object KeyText {
       column.name -> String.valueOf(value)
     })
 
-  /** What follows from the rows that a key has.
+  /** The conclusion from the rows that a key has.
     *
     * @param settings of the join, in its checkpoint
     */

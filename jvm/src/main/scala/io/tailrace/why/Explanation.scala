@@ -20,11 +20,11 @@ import io.tailrace.state.{KeyDecoder, LiveSection}
 import io.tailrace.sync.{SyncFile, SyncLog}
 import io.tailrace.watermark.SourceWaits
 
-/** Says what the rows in a query's checkpoint wait for. The query may run meanwhile.
+/** Explains what the rows in a query's checkpoint wait for. The query may run meanwhile.
   *
   * {{{
   *   commits, offsets     the watermark; when each batch began
-  *   manifests            how many rows wait, and not before which time one of a section comes out
+  *   manifests            how many rows wait, and a lower bound of a section's times
   *   runs                 the oldest rows, or those of a key
   *   tailrace-sync        the partitions that a synced join waits for
   *   tailrace-watermark   the hosts that an accurate watermark waits for
@@ -47,7 +47,7 @@ private[why] final class Explanation(checkpoint: String, conf: Configuration, mo
     DurableFiles.in(directory, conf).list(directory).filter(_.isDirectory).map(_.getPath.getName).sorted
   }
 
-  /** @param key that is asked for; None: the oldest rows */
+  /** @param key whose rows are shown; None: the oldest rows */
   def report(key: Option[String]): WhyReport = {
     // Hosts and marks have no rows of a key.
     if (key.nonEmpty && query.joins.isEmpty) throw Errors.checkpointWithoutJoin(checkpoint, query.others)
@@ -121,7 +121,7 @@ private[why] final class Explanation(checkpoint: String, conf: Configuration, mo
     /** The newest row of each side, if the query's watermark decides about them; after [[waits]]. */
     def newest: Seq[StreamFacts] = newestRows
 
-    /** It has no rows of the key that is asked for: it has further key columns. */
+    /** The answer where the key lacks columns of the join's key. */
     def unasked: OperatorWaits = {
       val text = s"For its rows, name its whole key: --key ${AskedKey.whole(columns)}"
       OperatorWaits(join.operator, join.name, Seq(text), Nil)
@@ -214,7 +214,7 @@ private[why] final class WaitingRows(
     found.dequeueAll.reverse.toSeq
   }
 
-  /** The row that leaves next of each partition and side, as far as it can be the next one of all. */
+  /** The row of each partition and side that is emitted next, unless another partition's is earlier for sure. */
   def next: Seq[NextRow] = {
     val bounds = for {
       partition <- partitions
@@ -340,7 +340,7 @@ private[why] object OffsetText {
   * and None if they aren't known.
   *
   * @param text who holds the watermark, and what else is known, in sentences
-  * @param key  that is asked for
+  * @param key  whose rows are shown
   */
 final case class WhyReport(
     checkpoint: String,

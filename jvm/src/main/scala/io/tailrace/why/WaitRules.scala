@@ -13,13 +13,13 @@ import io.tailrace.label.{JoinOutput, JoinWindow, LateRights, MatchStrategy, Rel
 import io.tailrace.state._
 import io.tailrace.sync.{SyncFile, SyncWaits}
 
-/** When the rows of a join leave its state, by what its checkpoint says. Times are microseconds. */
+/** The times at which the rows of a join leave its state, according to its checkpoint. Times are microseconds. */
 private[why] trait WaitRules {
 
-  /** The sides whose rows are shown where no key is asked for: in each of them the first that has rows. */
+  /** The sides whose rows are shown where no key is given: the first of these that have rows. */
   def shown: Seq[Seq[String]]
 
-  /** Rows of a side up to this time wait for nothing any more, even if they are still there. */
+  /** Rows of a side up to this time no longer wait for anything, even if they still count: see [[LivingRows]]. */
   def goneThrough(side: String, manifest: Manifest): Long
 
   /** The watermark, or the time of the right side of a synced join, that a row leaves at; none: unknown. */
@@ -89,7 +89,7 @@ private final class LabelRules(join: JoinVersion, watermark: Long) extends WaitR
   private val steps = settings.get(JoinCheckpoint.ReleaseEvery).fold(ReleaseSteps.EachBatch)(ReleaseSteps.of)
   private val partitions = join.partitions.size
 
-  // By the shortest window that the join has had: the watermark had closed those of before.
+  // By the shortest window that the join has had: the watermark had closed the previous ones.
   private val closed =
     JoinWindow(0, (window.after +: join.bound.grown.map(_.after)).min).leftExpiry(watermark)
 

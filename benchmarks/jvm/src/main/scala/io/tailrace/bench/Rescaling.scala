@@ -142,24 +142,17 @@ object Rescaling {
     var count, sum = 0L
     (0 until partitions).foreach { partition =>
       val path = SparkCheckpoints.partition(new Path(checkpoint.resolve("state").toUri), 0, partition, store)
-      val local = Files.createTempDirectory(checkpoint, "digest")
-      val version = LoadedState.outside(
-        new CheckpointFiles(path, new Configuration),
-        1,
-        None,
-        () => Files.createTempFile(local, "", ".run").toFile,
-        RowShapes.AsWritten
-      )
-      version.acquire()
-      version.sections.foreach(_.foreachRow { cursor =>
+      val local = Files.createTempDirectory(checkpoint, "digest").toFile
+      val files = new CheckpointFiles(path, new Configuration)
+      val opened = new OutsideState(local, files, 1, None, RowShapes.AsWritten)
+      opened.state.sections.foreach(_.foreachRow { cursor =>
         val (base, at) = (cursor.base, cursor.at)
         val key = java.lang.Long.reverseBytes(Platform.getLong(base, RowLayout.keyAt(at))) ^ Long.MinValue
         assert(place.of(key) == partition, s"key $key in partition $partition")
         count += 1
         sum += XXH64.hashUnsafeBytes(base, at, RowLayout.length(base, at).toInt, 0L)
       })
-      version.release()
-      BenchRows.deleteDirectory(local)
+      opened.close()
     }
     (count, sum)
   }

@@ -48,3 +48,12 @@ private[tailrace] object CheckpointFormats {
   def offsets(session: SparkSession, root: String): OffsetSeqLog =
     new StreamingQueryCheckpointMetadata(session, root).offsetLog
 }
+
+/** The fields of a batch's entry in Spark's offset log besides the offsets. */
+private[tailrace] object OffsetEntry {
+
+  def metadata(entry: OffsetSeq): Option[OffsetSeqMetadata] = entry.metadata
+
+  def withConf(metadata: OffsetSeqMetadata, conf: Map[String, String]): OffsetSeqMetadata =
+    metadata.copy(conf = conf)
+}

@@ -16,3 +16,6 @@ private[tailrace] trait StateUpkeep extends StateStoreProvider {
   // Called once, before a store is unloaded.
   override def doMaintenance(): Unit = maintain()
 }
+
+/** An operator without metrics of single stores: only what its tasks report would be among them. */
+private[tailrace] trait NoInstanceMetrics extends StateStoreWriter

@@ -4,7 +4,15 @@ import java.io.InputStream
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, CommitMetadataBase, OffsetSeqLog}
+import org.apache.spark.sql.execution.streaming.checkpointing.{
+  CommitLog,
+  CommitMetadataBase,
+  OffsetSeqBase,
+  OffsetSeqLog,
+  OffsetSeqMetadata,
+  OffsetSeqMetadataBase,
+  OffsetSeqMetadataV2
+}
 import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryCheckpointMetadata
 import org.apache.spark.sql.execution.streaming.state.{
   OperatorStateMetadata,
@@ -34,4 +42,17 @@ private[tailrace] object CheckpointFormats {
 
   def offsets(session: SparkSession, root: String): OffsetSeqLog =
     new StreamingQueryCheckpointMetadata(session, root, true).offsetLog
+}
+
+/** The fields of a batch's entry in Spark's offset log besides the offsets. */
+private[tailrace] object OffsetEntry {
+
+  def metadata(entry: OffsetSeqBase): Option[OffsetSeqMetadataBase] = entry.metadataOpt
+
+  def withConf(metadata: OffsetSeqMetadataBase, conf: Map[String, String]): OffsetSeqMetadataBase =
+    metadata match {
+      case one: OffsetSeqMetadata => one.copy(conf = conf)
+      case two: OffsetSeqMetadataV2 => two.copy(conf = conf)
+      case other => throw new IllegalStateException(s"a batch has metadata of version ${other.version}")
+    }
 }

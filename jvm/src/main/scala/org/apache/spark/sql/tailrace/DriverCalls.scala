@@ -59,7 +59,7 @@ object DriverCalls {
   private[tailrace] def ask(id: String, question: Array[Byte]): Array[Byte] =
     try ref().askSync[Array[Byte]]((id, question), new RpcTimeout(Patience, "Tailrace's call to the driver"))
     catch {
-      // Spark says only that it has waited. The cause is what users can act on.
+      // Spark's error only reports the wait. Users can act on its cause.
       case e: SparkException if e.getCause != null => throw e.getCause
     }
 

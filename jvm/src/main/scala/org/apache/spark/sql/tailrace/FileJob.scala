@@ -77,7 +77,7 @@ final class FileJob(
     DataSourceUtils.checkFieldNames(format, schema)
     val conf = session.sessionState.conf
     val settings = CaseInsensitiveMap(options)
-    // Sets what the format needs in the job.
+    // Sets the job's properties for the format.
     val factory = format.prepareWrite(session, job, settings, schema)
     val uuid = UUID.randomUUID.toString
     job.getConfiguration.set("spark.sql.sources.writeJobUUID", uuid)
@@ -224,7 +224,7 @@ final class GatheredRows(session: SparkSession) {
     *
     * @param output the plan's columns as the query names them
     * @param bytes  of the shuffle in a task, about
-    * @return what the job gives, and the bytes of the whole shuffle
+    * @return the result of the job, and the bytes of the whole shuffle
     */
   def run[T](plan: SparkPlan, output: Seq[Attribute], by: Seq[Attribute], bytes: Long)(
       job: SparkPlan => T

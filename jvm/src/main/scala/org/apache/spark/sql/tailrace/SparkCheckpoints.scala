@@ -7,7 +7,6 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.SparkConf
 import org.apache.spark.deploy.SparkHadoopUtil
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.execution.datasources.v2.state._
 import org.apache.spark.sql.execution.streaming.checkpointing._
@@ -145,27 +144,4 @@ object SparkStateReader {
   }
 
   private trait Own
-}
-
-/** Spark's scan reads each directory with a number for a name. Directories of a partition that no longer
-  * exists, or doesn't exist yet, would have no state.
-  */
-private[tailrace] final class ScanOfPartitions(all: ScanBuilder, partitions: Int) extends ScanBuilder {
-  override def build(): Scan = {
-    val scan = all.build()
-    new Scan {
-      override def readSchema(): StructType = scan.readSchema()
-      override def description(): String = scan.description()
-      override def toBatch: Batch = {
-        val batch = scan.toBatch
-        new Batch {
-          override def createReaderFactory(): PartitionReaderFactory = batch.createReaderFactory()
-          override def planInputPartitions(): Array[InputPartition] = batch.planInputPartitions().filter {
-            case one: StateStoreInputPartition => one.partition < partitions
-            case _ => true
-          }
-        }
-      }
-    }
-  }
 }

@@ -22,7 +22,7 @@ object SparkMonitoring {
       override val metricRegistry: MetricRegistry = registry
     })
 
-  /** Adds a text to the driver's UI, behind its filters.
+  /** Adds a text to the driver's UI, subject to its filters.
     *
     * @param path of the URL: "/metrics/<one>/<two>"
     * @return false: the application has no UI

@@ -1,11 +1,22 @@
 package org.apache.spark.sql.tailrace
 
+import java.util
 import java.util.HexFormat
 
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.api.python.SerDeUtil
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Alias, Cast, EvalMode, Expression}
+import org.apache.spark.sql.catalyst.expressions.{
+  Alias,
+  Cast,
+  EvalMode,
+  Expression,
+  UnsafeProjection,
+  UnsafeRow
+}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.classic.{
   ColumnNodeToExpressionConverter,
@@ -14,12 +25,15 @@ import org.apache.spark.sql.classic.{
 }
 import org.apache.spark.sql.execution.datasources.DataSource
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
+import org.apache.spark.sql.execution.python.EvaluatePython
 import org.apache.spark.sql.execution.{QueryExecution, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.StateOperatorProgress
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, Dataset}
 import org.apache.spark.util.SerializableConfiguration
+
+import net.razorvine.pickle.Unpickler
 
 /** Spark's internals that plans and operators use. */
 object SparkPlans {
@@ -165,4 +179,18 @@ object SparkPlans {
       numStateStoreInstances = metric("numStateStoreInstances"),
       customMetrics = custom
     )
+}
+
+/** Rows that Python has pickled, as PySpark sends those of a DataFrame that is made of a list. */
+object PythonRows {
+
+  /** @param pickled a list of tuples, whose values `StructType.toInternal` has made */
+  def read(pickled: Array[Byte], schema: StructType): Seq[UnsafeRow] = {
+    SerDeUtil.initialize()
+    EvaluatePython.registerPicklers()
+    val converted = EvaluatePython.makeFromJava(schema)
+    val projection = UnsafeProjection.create(schema)
+    val rows = new Unpickler().loads(pickled).asInstanceOf[util.List[Object]].asScala.toSeq
+    rows.map(row => projection(converted(row).asInstanceOf[InternalRow]).copy())
+  }
 }

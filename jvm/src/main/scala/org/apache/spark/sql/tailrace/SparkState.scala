@@ -44,7 +44,7 @@ object SparkState {
     pool
   }
 
-  /** Works on items side by side. When it returns or throws, no thread works any more.
+  /** Works on items side by side. When it returns or throws, no thread is running.
     *
     * {{{
     *   items 0 1 2 3, two threads:   0 ─── 2 fails       3 isn't begun; 1 ends; then 2's error is thrown
@@ -81,7 +81,7 @@ object SparkState {
     task != null && (task.attemptNumber() > 0 || task.stageAttemptNumber() > 0)
   }
 
-  /** Throws if the task has been told to end. */
+  /** Throws if the task has been cancelled. */
   def endIfCancelled(context: TaskContext): Unit = context.killTaskIfInterrupted()
 
   def taskMemoryManager(context: TaskContext): TaskMemoryManager = context.taskMemoryManager()

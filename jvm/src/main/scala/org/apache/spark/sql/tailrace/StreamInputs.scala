@@ -24,7 +24,7 @@ final class StreamInputs private (execution: StreamExecution, relations: Seq[Log
     case v2: StreamingDataSourceV2ScanRelation => v2.stream
   }
 
-  /** Names of what is read. Two queries that read the same have a name in common. */
+  /** Names of the inputs. Two queries with the same input have a name in common. */
   def names: Seq[String] = relations.flatMap {
     case v1: StreamingExecutionRelation => Seq(StreamInputs.name(v1.source))
     case v2: StreamingDataSourceV2ScanRelation =>
@@ -34,7 +34,7 @@ final class StreamInputs private (execution: StreamExecution, relations: Seq[Log
           topics(options, v2.stream).map(t => s"kafka:${StreamInputs.sorted(servers)}/$t")
         case None => Seq(StreamInputs.name(v2.stream))
       }
-    case _ => Nil // a table that is read anew with each batch
+    case _ => Nil // a table that is read again with each batch
   }.distinct
 
   /** The inputs, for people: kinds of sources, and topics. No paths and no options, which may be secret. */

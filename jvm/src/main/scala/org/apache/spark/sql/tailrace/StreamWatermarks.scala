@@ -136,7 +136,7 @@ final class BetweenBatches private (query: MicroBatchExecution) {
     val before = tracker.currentWatermark
     inBatch(batch)(tracker.updateWatermark(batch.executedPlan))
     // Spark has computed the watermarks of the next batch's operators from the one before, and refuses another one for
-    // that batch. Those of earlier batches are computed anew when they are needed, as after a restart.
+    // that batch. Those of earlier batches are recomputed when they are needed, as after a restart.
     if (tracker.currentWatermark != before) batch.watermarkPropagator.purge(batch.currentBatchId + 1)
   }
 

@@ -1,14 +1,11 @@
 package io.tailrace.label
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
-import org.apache.spark.sql.types.StructType
 
-import io.tailrace.common.{MarkedRows, StepwiseRows}
-import io.tailrace.join.{JoinColumns, StoredJoinContext}
+import io.tailrace.join.Pass
 import io.tailrace.state.{LiveSection, RowBuffer, StoreKind}
 
-/** The task of how = "inner": a pair is emitted in the batch that brings the later of its two rows. Both
+/** The matching of how = "inner": a pair is emitted in the batch that brings the later of its two rows. Both
   * sides are key-sorted.
   *
   * {{{
@@ -20,29 +17,29 @@ import io.tailrace.state.{LiveSection, RowBuffer, StoreKind}
   * 12:00 with after = 30 minutes until 12:30, a right row of 12:00 with before = 0 until 12:00. With `exactly_one` it
   * leaves with its partner.
   */
-final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
-    extends LabelJoinTask(context, settings, times) {
-  import context._
-  import times._
+private[label] final class PairedMatching(batch: LabelBatch) extends LabelMatching {
+  import batch.context._
+  import batch.times.{bucketWidth, earlier, watermark}
+  import batch.{closedThrough, context, decidedThrough, settings, window}
 
   private val leftKind = StoreKind.LeftKeySorted
   private val rightKind = StoreKind.RightKeySorted
   private val earlierLeft = store.sectionsOf(leftKind).filter(_.section.liveRows > 0)
   private val earlierRight = store.sectionsOf(rightKind).filter(_.section.liveRows > 0)
   private val written = new WrittenSides(store, leftKind, rightKind, bucketWidth)
-  private var open: Option[MatchedPairs] = None
   private val oneToOne = Option.when(settings.exactlyOne)(new OneToOne(context, bucketWidth))
-  private lazy val writer = new PairWriter(columns, settings)
+  private lazy val writer = new PairWriter(columns, settings.marksLate)
 
-  override protected def write(left: RowBuffer, right: RowBuffer): Unit = written.add(left, right)
+  override def write(left: RowBuffer, right: RowBuffer): Unit = written.add(left, right)
 
-  override protected def joined: Iterator[UnsafeRow] = {
+  override def passes: Seq[() => Pass] = {
     import window.{after, before}
-    pairs(written.left, earlierRight, -before, after, probesAreLeft = true) ++
-      pairs(written.right, earlierLeft ++ written.left, -after, before, probesAreLeft = false) ++
-      growth.iterator.flatMap { was =>
-        pairs(earlierLeft, earlierRight, was.after + 1, after, probesAreLeft = true)
-      }
+    Seq(
+      () => pairs(written.left, earlierRight, -before, after, probesAreLeft = true),
+      () => pairs(written.right, earlierLeft ++ written.left, -after, before, probesAreLeft = false)
+    ) ++ earlier.map { was => () =>
+      pairs(earlierLeft, earlierRight, was.after + 1, after, probesAreLeft = true)
+    }
   }
 
   private def pairs(
@@ -60,9 +57,7 @@ final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, t
   }
 
   /** The pairs of the probing rows with those of the other side. */
-  private final class Pairs(pairs: MatchedPairs, probesAreLeft: Boolean) extends StepwiseRows[UnsafeRow] {
-    open.foreach(_.close())
-    open = Some(pairs)
+  private final class Pairs(pairs: MatchedPairs, probesAreLeft: Boolean) extends Pass {
     private val left = new UnsafeRow(columns.left.size)
     private val right = new UnsafeRow(columns.payload.size)
     private val probe = if (probesAreLeft) left else right
@@ -83,10 +78,14 @@ final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, t
         pairs.pointTo(probe, candidate)
         writer.write(left, right)
       }
+
+    override def close(): Unit = pairs.close()
   }
 
+  override def expiryNanos: Long = 0L
+
   override def expire(): Long = {
-    keepWatermark()
+    batch.keepWatermark()
     // A section is there as long as one of its rows is, and a window that grows would reach the others.
     store.markExpired(leftKind, decidedThrough, _ => 0L)
     val left = Math.max(window.leftExpiry(watermark), decidedThrough)
@@ -100,22 +99,5 @@ final class PairedJoinTask(context: StoredJoinContext, settings: JoinSettings, t
     gone + expired
   }
 
-  override def close(): Unit = {
-    open.foreach(_.close())
-    oneToOne.foreach(_.close())
-    super.close()
-  }
-}
-
-/** Writes a pair: the left row, the right row's columns but the keys, then `_mark` if late rows are emitted. */
-final class PairWriter(columns: JoinColumns, settings: JoinSettings) {
-  private val joiner = GenerateUnsafeRowJoiner.create(columns.leftSchema, columns.payloadSchema)
-  private lazy val marked =
-    new MarkedRows(StructType(columns.leftSchema.fields ++ columns.payloadSchema.fields))
-
-  /** @return a row that is valid until the next call */
-  def write(left: UnsafeRow, right: UnsafeRow): UnsafeRow = {
-    val pair = joiner.join(left, right)
-    if (settings.marksLate) marked.ordinary(pair) else pair
-  }
+  override def close(): Unit = oneToOne.foreach(_.close())
 }

@@ -4,12 +4,12 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, StepwiseRows}
-import io.tailrace.join.{ExpiringRows, StoredJoinContext}
+import io.tailrace.common.{MemoryErrors, RowMemoryExhausted}
+import io.tailrace.join.{ExpiringRows, Pass}
 import io.tailrace.state._
 
-/** The task of `release = "decided"`, with match = "first" and no `before`: a left row comes out, and leaves the state,
-  * as soon as the watermark has passed its first match. Earlier ones can't come any more. A left row without a match
+/** The matching of `release = "decided"`, with match = "first" and no `before`: a left row is emitted, and leaves the state,
+  * as soon as the watermark has passed its first match. No earlier match can arrive then. A left row without a match
   * waits for the end of its window.
   *
   * {{{
@@ -25,11 +25,11 @@ import io.tailrace.state._
   *
   * A left row is never older than the watermark when it comes, so no right row that is passed is needed again.
   */
-final class DecidedJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
-    extends LabelJoinTask(context, settings, times) {
+private[label] final class DecidedMatching(batch: LabelBatch) extends LabelMatching {
   import StoreKind.{GoneLeft, LeftKeySorted, RightTimeSorted}
-  import context._
-  import times._
+  import batch.context._
+  import batch.times.{bucketWidth, watermark}
+  import batch.{closedThrough, context, settings, through, window}
 
   private val earlierLeft = store.sectionsOf(LeftKeySorted).filter(_.section.liveRows > 0)
   private val earlierRight = store.sectionsOf(RightTimeSorted)
@@ -40,21 +40,22 @@ final class DecidedJoinTask(context: StoredJoinContext, settings: JoinSettings, 
   private val passedOf = mutable.HashMap.empty[LiveSection, Long]
   private val closedOf = mutable.HashMap.empty[LiveSection, Long]
   private val group = new Candidates(memory)
-  private lazy val writer = settings.form.writer(columns, settings, memory)
+  private lazy val writer = settings.groupWriter(columns, memory)
   private val counts = new GroupCounts(metric)
   private val leftRow = new UnsafeRow(columns.left.size)
-  private var open: Option[AutoCloseable] = None
   private var nanos = 0L
 
-  override protected def write(left: RowBuffer, right: RowBuffer): Unit = written.add(left, right)
+  override def write(left: RowBuffer, right: RowBuffer): Unit = written.add(left, right)
 
-  override protected def joined: Iterator[UnsafeRow] = {
+  override def passes: Seq[() => Pass] =
+    Seq(() => Pass.withoutRows(gather()), () => new Decided, () => new Closed)
+
+  private def gather(): Unit = {
     val started = System.nanoTime
     gather(earlierRight, store.operatorTime)
     gather(written.right, Long.MinValue)
     passed.start()
     nanos = System.nanoTime - started
-    new Decided ++ new Closed
   }
 
   /** Takes the right rows that the watermark has passed since then, and late ones that have come. */
@@ -82,12 +83,11 @@ final class DecidedJoinTask(context: StoredJoinContext, settings: JoinSettings, 
   /** The left rows that are decided, one a step: right rows come by key and time, so the first one that reaches a left
     * row is its match.
     */
-  private final class Decided extends StepwiseRows[UnsafeRow] {
+  private final class Decided extends Pass {
     private val lefts = earlierLeft ++ written.left
     private val probes = new SortedProbes(passed)
     private val matches =
       new ArrivalMatches(probes, if (probes.isEmpty) Nil else lefts, -window.after, 0L, context, Some(gone))
-    open = Some(matches)
     import matches.candidates
     private var piece = -1L
     // Candidates before this position are decided, or were closed.
@@ -126,13 +126,12 @@ final class DecidedJoinTask(context: StoredJoinContext, settings: JoinSettings, 
         write(candidates.pointTo(leftRow, left), time)
       }
     }
+
+    override def close(): Unit = matches.close()
   }
 
   /** The left rows whose windows have closed without a match, one a step. */
-  private final class Closed extends StepwiseRows[UnsafeRow] {
-    open.foreach(_.close())
-    open = None
-    group.clear()
+  private final class Closed extends Pass {
     private val from = store.expiredThrough
     private val sections = store
       .sectionsOf(LeftKeySorted)
@@ -140,6 +139,7 @@ final class DecidedJoinTask(context: StoredJoinContext, settings: JoinSettings, 
       .iterator
     private var section: LiveSection = _
     private var cursor: RunCursor = _
+    group.clear()
 
     override protected def step(): UnsafeRow =
       if (cursor != null && cursor.isValid) {
@@ -150,10 +150,9 @@ final class DecidedJoinTask(context: StoredJoinContext, settings: JoinSettings, 
         cursor.next()
         row
       } else if (sections.hasNext) {
-        open.foreach(_.close())
+        close()
         section = sections.next()
         cursor = section.cursor()
-        open = Some(cursor)
         cursor.first()
         null
       } else {
@@ -167,6 +166,8 @@ final class DecidedJoinTask(context: StoredJoinContext, settings: JoinSettings, 
       leftRow.pointTo(base, RowLayout.valueAt(base, at), RowLayout.valueLength(base, at))
       write(leftRow, cursor.time)
     }
+
+    override def close(): Unit = if (cursor != null) cursor.close()
   }
 
   override def expiryNanos: Long = nanos
@@ -178,13 +179,9 @@ final class DecidedJoinTask(context: StoredJoinContext, settings: JoinSettings, 
     Seq(LeftKeySorted -> through, GoneLeft -> through, RightTimeSorted -> watermark).foreach {
       case (kind, time) => store.dropThrough(kind, time)
     }
-    keepWatermark()
+    batch.keepWatermark()
     decided + closedOf.values.sum + passedOf.values.sum
   }
 
-  override def close(): Unit = {
-    open.foreach(_.close())
-    Seq(marks, passed, group, writer).foreach(_.close())
-    super.close()
-  }
+  override def close(): Unit = Seq(marks, passed, group, writer).foreach(_.close())
 }

@@ -4,15 +4,15 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-import io.tailrace.common.{MemoryErrors, OrderedBytes, RowMemoryExhausted, StepwiseRows}
-import io.tailrace.join.{ExpiringRows, StoredJoinContext}
+import io.tailrace.common.{MemoryErrors, OrderedBytes, RowMemoryExhausted}
+import io.tailrace.join.{ExpiringRows, Pass}
 import io.tailrace.state._
 
 /** Eager matching of a grouped join: a match is found when the later of its two rows arrives. It is kept
   * under its left row until that expires.
   *
   * {{{
-  *   batch ──> left-time-sorted    left rows, to come out in the order of time
+  *   batch ──> left-time-sorted    left rows, to be emitted in the order of time
   *         ──> left-key-sorted     their keys alone, for right rows to find
   *         ──> right-key-sorted    right rows, for left rows that are still to come
   *
@@ -29,11 +29,11 @@ import io.tailrace.state._
   * matched or not. Lazy matching keeps them until 13:05. Left rows up to 12:05 are emitted with the matches
   * that were found.
   */
-final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, times: LabelJoinTimes)
-    extends LabelJoinTask(context, settings, times) {
+private[label] final class EagerMatching(batch: LabelBatch) extends LabelMatching {
   import StoreKind._
-  import context._
-  import times._
+  import batch.context._
+  import batch.times.{bucketWidth, earlier, watermark}
+  import batch.{closedThrough, closing, context, settings, through, window}
 
   private val earlierKeys = store.sectionsOf(LeftKeySorted)
   private val earlierRight = store.sectionsOf(RightKeySorted)
@@ -44,12 +44,12 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
   private val joinedRow = new JoinedRow
   private val current = new RowBuffer(memory)
   private val group = new Candidates(memory)
-  private lazy val groupWriter = settings.form.writer(columns, settings, memory)
+  private lazy val groupWriter = settings.groupWriter(columns, memory)
   private var expiring: Option[ExpiringRows] = None
   private var matches: Option[ExpiringRows] = None
   private var nanos = 0L
 
-  override protected def write(left: RowBuffer, right: RowBuffer): Unit = {
+  override def write(left: RowBuffer, right: RowBuffer): Unit = {
     val added = store.addSorted(
       Seq(
         SortedRows.all(LeftTimeSorted, left, bucketWidth),
@@ -61,15 +61,22 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
     newRight ++= added.filter(_.section.kind == RightKeySorted)
   }
 
-  override protected def joined: Iterator[UnsafeRow] = {
+  override def passes: Seq[() => Pass] = Seq(() => Pass.withoutRows(prepare()), () => groups())
+
+  private def prepare(): Unit = {
     val started = System.nanoTime
     findMatches()
     found.release()
+    nanos = System.nanoTime - started
+  }
+
+  private def groups(): Pass = {
+    val started = System.nanoTime
     val expired = new ExpiringRows(store, LeftTimeSorted, store.expiredThrough, through)
     expiring = Some(expired)
     val matched = new ExpiringRows(store, JoinedIndicator, store.expiredThrough, through)
     matches = Some(matched)
-    nanos = System.nanoTime - started
+    nanos += System.nanoTime - started
     new Groups(expired, matched)
   }
 
@@ -79,7 +86,7 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
     keepAll(new ArrivalMatches(newKeys.toSeq, earlierRight, -before, after, context), probesAreLeft = true)
     val lefts = earlierKeys ++ newKeys
     keepAll(new ArrivalMatches(newRight.toSeq, lefts, -after, before, context), probesAreLeft = false)
-    growth.foreach { was =>
+    earlier.foreach { was =>
       val more = new ArrivalMatches(earlierKeys, earlierRight, was.after + 1, after, context)
       keepAll(more, probesAreLeft = true)
     }
@@ -121,7 +128,7 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
   }
 
   /** The left rows that expire, one a step, each with its group. Both inputs come by left time and seq. */
-  private final class Groups(lefts: ExpiringRows, joins: ExpiringRows) extends StepwiseRows[UnsafeRow] {
+  private final class Groups(lefts: ExpiringRows, joins: ExpiringRows) extends Pass {
     private val leftRow = new UnsafeRow(columns.left.size)
     private val counts = new GroupCounts(metric)
     private val selection = new MatchSelection(settings.bound, group)
@@ -147,11 +154,11 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
 
     private def write(time: Long): UnsafeRow = {
       val matched = selection.take(matches, time, ofOneTime = false)
-      val left = pointTo(leftRow, current, 0)
+      leftRow.pointTo(current.base(0), current.valueOffset(0), current.valueLength(0))
       val twin = twins.fold(0) { case (of, at) =>
-        of.number(time, Twins.key(current.base(0), current.at(0)), left, at)
+        of.number(time, Twins.key(current.base(0), current.at(0)), leftRow, at)
       }
-      val row = groupWriter.write(left, time, Matches(group, 0, group.size, matched, twin))
+      val row = groupWriter.write(leftRow, time, Matches(group, 0, group.size, matched, twin))
       counts.add(groupWriter)
       closing.add(time)
       row
@@ -170,7 +177,7 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
 
     override def isEmpty: Boolean = joins.isEmpty || {
       val order = joins.compareHead(leftTime, leftSeq)
-      // A match without a left row would never be emitted: its label would be lost in silence.
+      // A match without a left row would never be emitted: its label would be lost silently.
       require(order >= 0, "a match without its left row")
       order > 0
     }
@@ -194,7 +201,7 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
       store.markExpired(kind, through, taken.getOrElse(_, 0L))
       taken.values.sum + store.dropThrough(kind, through)
     }
-    keepWatermark()
+    batch.keepWatermark()
     removed.sum + store.dropThrough(LeftKeySorted, through) +
       store.dropThrough(RightKeySorted, window.rightExpiryOnMatch(watermark))
   }
@@ -203,7 +210,6 @@ final class EagerJoinTask(context: StoredJoinContext, settings: JoinSettings, ti
     expiring.foreach(_.close())
     matches.foreach(_.close())
     Seq(found, current, group, groupWriter).foreach(_.close())
-    super.close()
   }
 }
 

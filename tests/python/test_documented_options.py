@@ -12,7 +12,7 @@ import pytest
 
 import pages
 from matrix.operators import OPERATORS, choices, parameters
-from matrix.restarts import RESTARTS
+from matrix.restarts import INCOMPATIBLE, RESTARTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +52,21 @@ _ROWS = {
     "`write_windows`": ("write_windows",),
     "`filter_replays`": ("filter_replays",),
     "`recursively`": ("recursively",),
+}
+# The joins whose settings the table of pinned settings has, with the operators that they are made by.
+_JOINS = {
+    "join": ("join",),
+    "examples": ("examples", "Examples.label", "Examples.horizons", "Examples.sample"),
+    "as_of": ("as_of", "Examples.features"),
+    "sync_join": ("sync_join",),
+}
+# Options that a checkpoint has under the name of another setting.
+_PINNED_AS = {
+    "early": "horizons",
+    "emit": "horizons",
+    "hot_parts": "hot",
+    "attribution": "examples: LABEL",
+    "seed": "examples: sample seed",
 }
 # Where a server is, and the application there, which a sink has in common with its sources.
 _WITHOUT_RESTART = frozenset({"server", "token", "app"})
@@ -119,6 +134,34 @@ def test_guarantees_says_of_each_option_whether_it_may_change(repository: Path, 
     changed, fixed = (names & known for names in _table(repository)[row])
     assert changed - _WITHOUT_RESTART == accepted & known - _WITHOUT_RESTART
     assert fixed == refused & known
+
+
+def _pinned(repository: Path) -> dict[str, set[str]]:
+    """By the join: the settings that its checkpoints pin. `RestartDecisionsSuite` compares the table."""
+    text = (repository / GUARANTEES).read_text()
+    table = re.search(r"<!-- pinned settings[^\n]*\n(.*?)\n<!-- end", text, re.DOTALL)
+    assert table
+    head, _, *lines = (
+        [cell.strip() for cell in line.strip("|").split("|")] for line in table[1].splitlines()
+    )
+    joins = [name.strip("`") for name in head[1:]]
+    assert joins == list(_JOINS)
+    return {join: {line[0].strip("`") for line in lines if line[1 + i]} for i, join in enumerate(joins)}
+
+
+@pytest.mark.parametrize("join", _JOINS)
+def test_a_restart_is_refused_for_a_setting_that_is_pinned(repository: Path, join: str) -> None:
+    refused = {
+        _PINNED_AS.get(option, option)
+        for one in RESTARTS
+        for option in one.options
+        if one.operator in _JOINS[join] and one.refused == INCOMPATIBLE
+    }
+    pinned = _pinned(repository)[join]
+    assert refused
+    assert refused - pinned == set()
+    # With horizons, which fix the labels' windows, no restart of the matrix changes `after`.
+    assert (pinned & _options(_JOINS[join])) - refused - ({"after"} if join == "examples" else set()) == set()
 
 
 def test_every_row_of_the_table_is_known(repository: Path) -> None:

@@ -3,6 +3,7 @@ package io.tailrace.examples
 import org.apache.spark.sql.types.StructType
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.tailrace.join.MissingSetting
 import io.tailrace.label.{JoinWindow, MatchPolicy}
 
 /** What a query can't go on with that its checkpoint doesn't know. */
@@ -21,9 +22,16 @@ final class LabelWordsSuite extends AnyFunSuite {
   )
   private val known = Map("examples: buy" -> "no further keys, attribution linear")
 
-  private def refusal(rule: LabelRule, setting: String, written: Map[String, String]): Option[String] =
-    LabelColumns(Seq(rule.copy(name = "click", attribution = None, since = None), rule))
-      .newcomer(setting, written)
+  private def refusal(rule: LabelRule, setting: String, written: Map[String, String]): Option[String] = {
+    val form = LabelColumns(Seq(rule.copy(name = "click", attribution = None, since = None), rule))
+    form
+      .pinned(Nil, Map(setting -> "as it is now"))
+      .map(_.missing)
+      .collectFirst { case MissingSetting.Unknown(refusal) =>
+        refusal(written)
+      }
+      .flatten
+  }
 
   test("impressions before `since` had a share in a checkpoint of an earlier release") {
     assert(refusal(rule, "credits: buy", known).exists(_.contains("`since`")))

@@ -42,13 +42,16 @@ final case class StoredAsOf(columns: JoinColumns, settings: AsOfSettings) extend
   /** With a longer `delay` or `max_age`, right rows that are needed would already be evicted. The name of the
     * column doesn't affect the state.
     */
-  override def boundSettings: Map[String, String] = JoinCheckpoint.settingsOf(columns) ++ Map(
-    "how" -> StoredAsOf.How,
-    JoinCheckpoint.Delay -> s"${settings.window.delay} microseconds"
-  ) ++ settings.window.maxAge.map(age => JoinCheckpoint.MaxAge -> s"$age microseconds")
+  override def pinned(columns: JoinColumns): PinnedSettings = PinnedSettings(
+    PinnedSettings.ofColumns(columns) ++ Seq(
+      PinnedSetting.fixed(JoinCheckpoint.How, StoredAsOf.How),
+      PinnedSetting.duration(JoinCheckpoint.Delay, settings.window.delay),
+      PinnedSetting.optional(JoinCheckpoint.MaxAge, settings.window.maxAge.map(PinnedSetting.text(_)))
+    )
+  )
 
   override def createMetrics(context: SparkContext): Map[String, SQLMetric] = AsOfMetrics.create(context)
-  override def onDriver(exec: StoredJoinExec): StoredJoinDriver = new AsOfDriver(settings, exec)
+  override def onDriver(exec: PlannedJoin): StoredJoinDriver = new AsOfDriver(settings, exec)
 }
 
 object StoredAsOf {
@@ -57,14 +60,14 @@ object StoredAsOf {
   private val How = "as-of"
 }
 
-private final class AsOfDriver(settings: AsOfSettings, exec: StoredJoinExec) extends StoredJoinDriver {
+private final class AsOfDriver(settings: AsOfSettings, exec: PlannedJoin) extends StoredJoinDriver {
   import settings.window
 
   private lazy val waiting = WaitingLeft.in(exec.session.sparkContext)
 
   private lazy val closing = settings.closeAfterMs.map(new CloseAfter(exec, _, waiting))
 
-  override def hasTold: Boolean = waiting.now.size == exec.getStateInfo.numPartitions
+  override def hasTold: Boolean = waiting.now.size == exec.partitions
   override def oldestWaiting: Option[Map[Int, Option[Long]]] = Some(waiting.now)
 
   override def waits: JoinFacts = {

@@ -7,7 +7,7 @@ import org.apache.spark.sql.types.StructField
 
 import io.tailrace.common.{Durations, OwnNames, Policy, ProgressName, TimeSpan}
 import io.tailrace.join.JoinCheckpoint.{Credits, OfExamples}
-import io.tailrace.join.{JoinColumns, JoinSides, LeftRowWriter, SettingWords}
+import io.tailrace.join.{ColumnWords, JoinColumns, JoinSides, LeftRowWriter, PinnedSetting}
 import io.tailrace.label.{
   GroupChange,
   GroupForm,
@@ -242,12 +242,12 @@ private[examples] final case class LabelColumns(rules: Seq[LabelRule]) extends G
   // A label can choose among them only when all have arrived: touches are among them.
   override def bound: MatchBound = MatchBound.None
 
-  override def newcomer(setting: String, written: Map[String, String]): Option[String] =
-    rules.flatMap(LabelWords.newcomer(_, setting, written)).headOption
+  override def pinned(ofJoin: Seq[PinnedSetting], bound: Map[String, String]): Seq[PinnedSetting] =
+    new LabelWords(rules).pinned(ofJoin, bound)
 
   override def mayShrink: Boolean = true
 
-  override def settingWords: SettingWords = new LabelWords(rules)
+  override def columnWords: ColumnWords = new LabelWords(rules)
 
   override def size: Int = rules.map(_.fields.size).sum
 

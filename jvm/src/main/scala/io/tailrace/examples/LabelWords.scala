@@ -2,64 +2,102 @@ package io.tailrace.examples
 
 import org.apache.spark.sql.types.StructType
 
-import io.tailrace.join.{ColumnChanges, ColumnTexts, JoinCheckpoint, LabelSettings, SettingWords, Side}
+import io.tailrace.join.{
+  ColumnChanges,
+  ColumnTexts,
+  ColumnWords,
+  JoinCheckpoint,
+  LabelSettings,
+  MissingSetting,
+  PinnedSetting,
+  SettingWords,
+  Side
+}
 
-/** Describes changed settings of a checkpoint by the arguments of `tailrace.examples`. The settings of the join below
-  * follow from them:
+/** The pinned settings of `tailrace.examples`, and errors about them in the words of its arguments. The settings of the
+  * join below follow from those of the labels:
   *
   * {{{
   *   after      the longest window of a label              examples: click    its further keys, and its attribution
   *   on (left)  the keys that all labels have              right columns      a struct for each label
   * }}}
   */
-private[examples] final class LabelWords(rules: Seq[LabelRule]) extends SettingWords {
+private[examples] final class LabelWords(rules: Seq[LabelRule]) extends ColumnWords {
   import SettingWords.sentence
 
-  override def changed(name: String, was: Option[String], now: Option[String]): Option[String] = name match {
-    case JoinCheckpoint.After =>
-      Some(
-        sentence("the longest `after` of a label", was, now) + of(
-          _.joinWindow.after,
-          "with `horizons` it can't change"
+  /** @param ofJoin the settings of the join below
+    * @param bound  of the labels and the sample, by their names
+    */
+  def pinned(ofJoin: Seq[PinnedSetting], bound: Map[String, String]): Seq[PinnedSetting] =
+    ofJoin.map { setting =>
+      setting.name match {
+        case JoinCheckpoint.After =>
+          setting.copy(words =
+            (_, was, now) =>
+              Some(
+                sentence("the longest `after` of a label", was, now) +
+                  of(_.joinWindow.after, "with `horizons` it can't change")
+              )
+          )
+        case JoinCheckpoint.Before =>
+          setting.copy(words =
+            (_, was, now) =>
+              Some(
+                sentence("the longest `before` of a label", was, now) +
+                  of(_.joinWindow.before, "it can't be longer, nor change with `horizons`")
+              )
+          )
+        case JoinCheckpoint.LeftKeys =>
+          setting.copy(words = (_, was, now) => {
+            val keys = sentence("the key columns that all labels have in common", was, now, "were" -> "are")
+            Some(keys + LabelWords.otherLabels(was, now).fold("")(": " + _))
+          })
+        case JoinCheckpoint.LeftTime =>
+          setting.copy(words = (_, was, now) => Some(sentence("`time` of the impressions", was, now)))
+        // They have the names of the impressions' ones.
+        case JoinCheckpoint.RightKeys => setting.copy(follows = Some(JoinCheckpoint.LeftKeys))
+        case _ => setting
+      }
+    } ++ bound.map { case (name, text) => ofExamples(name, text) }
+
+  private def ofExamples(name: String, text: String): PinnedSetting = {
+    val setting = PinnedSetting.fixed(name, text)
+    name match {
+      case LabelWords.Label(label) =>
+        setting.copy(
+          missing = MissingSetting.Unknown(_ => newcomer(label)),
+          // A label has besides what the common keys leave of its own.
+          follows = Option.when(rules.exists(_.name == label))(JoinCheckpoint.LeftKeys),
+          words = (_, was, now) => Some(ofLabel(label, was, now))
         )
-      )
-    case JoinCheckpoint.Before =>
-      Some(
-        sentence("the longest `before` of a label", was, now) + of(
-          _.joinWindow.before,
-          "it can't be longer, nor change with `horizons`"
+      case LabelWords.Credits(label) =>
+        setting.copy(
+          missing = MissingSetting.Unknown(creditedBefore(label, _)),
+          follows = Some(JoinCheckpoint.OfExamples + label),
+          words = (_, was, now) => {
+            val windows = sentence(s"label '$label': `before`, `after` or `since`", was, now, "were" -> "are")
+            Some(windows + LabelWords.shared)
+          }
         )
-      )
-    case JoinCheckpoint.LeftKeys =>
-      val keys = sentence("the key columns that all labels have in common", was, now, "were" -> "are")
-      Some(keys + LabelWords.otherLabels(was, now).fold("")(": " + _))
-    case JoinCheckpoint.LeftTime => Some(sentence("`time` of the impressions", was, now))
-    case LabelWords.Label(label) => Some(ofLabel(label, was, now))
-    case LabelWords.Credits(label) =>
-      Some(
-        sentence(
-          s"label '$label': `before`, `after` or `since`",
-          was,
-          now,
-          "were" -> "are"
-        ) + LabelWords.shared
-      )
-    case other => SettingWords.OfJoin.changed(other, was, now)
+      case _ => setting
+    }
   }
 
-  override def added(name: String, why: String): String = name match {
-    case LabelWords.Credits(label) => s"label '$label' $why"
-    case LabelWords.Label(label) => s"label '$label' is new: $why"
-    case other => SettingWords.OfJoin.added(other, why)
-  }
+  /** The reason why a query can't resume with a label that its checkpoint lacks; none: it can. */
+  private def newcomer(label: String): Option[String] =
+    rules.find(_.name == label).filter(_.since.isEmpty).map { _ =>
+      s"label '$label' is new: a label that comes later needs `since`, as rows that wait have none of its events"
+    }
 
-  // The common keys of labels have the names of the impressions' key columns, and a label's further keys are the rest
-  // of its own keys.
-  override def follow: Map[String, String] =
-    (JoinCheckpoint.RightKeys +: rules.map(rule => s"${JoinCheckpoint.OfExamples}${rule.name}"))
-      .map(_ -> JoinCheckpoint.LeftKeys)
-      .toMap ++
-      rules.map(rule => JoinCheckpoint.Credits + rule.name -> (JoinCheckpoint.OfExamples + rule.name))
+  /** The reason why a query can't resume with the credits of a label that its checkpoint lacks; none: it can. */
+  private def creditedBefore(label: String, written: Map[String, String]): Option[String] = {
+    val wasAttributed =
+      written.get(JoinCheckpoint.OfExamples + label).exists(LabelSettings.parts(_)._2.nonEmpty)
+    rules.find(_.name == label).filter(_.since.nonEmpty && wasAttributed).map { _ =>
+      s"label '$label' has an attribution and `since`, and the checkpoint is of a release in which impressions before " +
+        "`since` had a share of its events, in no row. With another name and a later `since` it is another label"
+    }
+  }
 
   /** The identity of a label. With an attribution, other parts look for it, too. */
   private def of(length: LabelRule => Long, why: String): String = {
@@ -135,25 +173,6 @@ private object LabelWords {
   private val shared =
     ". By what they were, examples that have come out have their shares of events. With another name and `since` it is " +
       "another label"
-
-  /** The reason why a query can't resume with a setting of a label that its checkpoint doesn't have; none: it can. */
-  def newcomer(rule: LabelRule, setting: String, written: Map[String, String]): Option[String] = {
-    val known = JoinCheckpoint.OfExamples + rule.name
-    if (setting == known && rule.since.isEmpty)
-      Some("a label that comes later needs `since`, as rows that wait have none of its events")
-    else if (
-      setting == JoinCheckpoint.Credits + rule.name && rule.since.nonEmpty && wasAttributed(
-        written.get(known)
-      )
-    )
-      Some(
-        "has an attribution and `since`, and the checkpoint is of a release in which impressions before `since` had a " +
-          "share of its events, in no row. With another name and a later `since` it is another label"
-      )
-    else None
-  }
-
-  private def wasAttributed(bound: Option[String]): Boolean = bound.exists(LabelSettings.parts(_)._2.nonEmpty)
 
   /** The labels that change the common keys. */
   def otherLabels(was: Option[String], now: Option[String]): Option[String] =

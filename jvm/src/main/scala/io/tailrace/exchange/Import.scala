@@ -288,7 +288,7 @@ final class ExportedRows private[exchange] (session: SparkSession, root: Path, r
 
   /** The rows for a query that may have other settings. */
   private[exchange] def of(join: ImportableJoin, options: ImportOptions): ImportedRows = {
-    val now = JoinCheckpoint.withKeysAsIn(settings, join.columns, join.boundSettings)
+    val now = join.pinned(join.columns.withKeysAsIn(settings)).own
     def changed(names: Seq[String]) = names.filter(name => settings.get(name) != now.get(name))
     val others = changed(ExportedRows.Meaning)
     val rightColumns = ColumnTexts.read(settings(JoinCheckpoint.RightColumns)).get

@@ -14,27 +14,27 @@ import io.tailrace.common.{Durations, EventTimes, WatermarkRules}
 import io.tailrace.driver.{DriverClock, QuietQuery, RunState}
 import io.tailrace.plan.WriteCheck
 
-/** Lets the left rows of a join out when its query has had no input for long, though the watermark stands.
+/** Flushes the buffered left rows of an idle query without advancing the watermark.
   *
   * {{{
-  *   batch 7    left rows of 12:00 and 12:04 wait for 12:30; the sources have nothing more
+  *   batch 7    left rows of 12:00 and 12:04 are buffered until 12:30; the sources have no more input
   *   1 hour     Spark asks whether another batch is needed: yes, and batch 8 is noted to close through 12:04
-  *   batch 8    no input: both rows come out. A left row that comes later is late up to 12:04
+  *   batch 8    no input: both rows are emitted. From then on a left row up to 12:04 is late
   * }}}
   *
   * The watermark stays where it is. It would have to go to the end of the longest window, and all that comes within that
   * time after the silence would be late, in the whole query. The note is in Spark's offset log: see [[BatchNotes]].
   *
   * @param limitMs see [[QuietQuery]]
-  * @param waiting what the tasks of this batch have told
+  * @param waiting as reported by the tasks of this batch
   */
-private[tailrace] final class CloseAfter(exec: StoredJoinExec, limitMs: Long, waiting: WaitingLeft)
+private[tailrace] final class CloseAfter(exec: PlannedJoin, limitMs: Long, waiting: WaitingLeft)
     extends Logging {
   private def session: SparkSession = exec.session
   private def quiet: QuietQuery = CloseAfter.queries.of(session, exec.workName)(new QuietQuery(limitMs))
 
-  /** Left rows up to this time come out in this batch, whatever the watermark is, in microseconds; none: it decides. The
-    * same whenever the batch runs.
+  /** Left rows up to this time are emitted in this batch regardless of the watermark, in microseconds; none: the watermark
+    * decides. The same in each attempt of the batch.
     */
   lazy val through: Option[Long] = {
     val batch = StreamingBatch.current(session).batchId
@@ -42,7 +42,7 @@ private[tailrace] final class CloseAfter(exec: StoredJoinExec, limitMs: Long, wa
     CloseAfter.noted(exec, batch)
   }
 
-  /** True if the next batch closes what waits. Spark asks when it knows what that batch would read. */
+  /** True if the next batch flushes buffered rows. Spark asks when it knows the input of that batch. */
   def needsBatch(): Boolean = {
     val isLong = quiet.asked(DriverClock.ms)
     val newest = waiting.newest.filter(_ => isLong && !isRead)
@@ -57,7 +57,7 @@ private[tailrace] final class CloseAfter(exec: StoredJoinExec, limitMs: Long, wa
     newest.nonEmpty
   }
 
-  /** Left rows up to this time have come out before the watermark, if that is behind; after the tasks of the batch.
+  /** Left rows up to this time were emitted ahead of the watermark, if that is behind; after the tasks of the batch.
     *
     * @param expiry up to which time left rows are emitted by a watermark
     */
@@ -65,9 +65,9 @@ private[tailrace] final class CloseAfter(exec: StoredJoinExec, limitMs: Long, wa
     closedThrough.filter(_ > expiry(WatermarkRules.ofMillis(watermarkMs)))
 
   /** Left rows up to this time have been emitted in all partitions; none: the batch's tasks haven't all run. */
-  def closedThrough: Option[Long] = waiting.expiredThrough(exec.getStateInfo.numPartitions)
+  def closedThrough: Option[Long] = waiting.expiredThrough(exec.partitions)
 
-  /** True if there is more to read, or the run ends when all has been read: then nobody knows what comes behind it. */
+  /** True if there is more to read, or the run ends when all has been read: then later input is unknown. */
   private def isRead: Boolean =
     StreamingRun.current(session).endsByItself || StreamInputs.all(session).hasMore
 }
@@ -78,15 +78,15 @@ private[tailrace] object CloseAfter {
   private val queries = new RunState[QuietQuery]
   private val reruns = new RunState[(Long, Option[Long])]
 
-  private def key(exec: StoredJoinExec): String = s"tailrace.closed.${exec.workName}"
+  private def key(exec: PlannedJoin): String = s"tailrace.closed.${exec.workName}"
 
-  private def noted(exec: StoredJoinExec, batch: Long): Option[Long] =
+  private def noted(exec: PlannedJoin, batch: Long): Option[Long] =
     BatchNotes.of(exec.session, batch, key(exec)).map(_.toLong)
 
   /** The same as `through` without the option. The first batch of a run may run again, after a start without the
     * option: what it has given to a sink doesn't change.
     */
-  def throughOfRerun(exec: StoredJoinExec): Option[Long] = {
+  def throughOfRerun(exec: PlannedJoin): Option[Long] = {
     val batch = StreamingBatch.current(exec.session).batchId
     val (first, through) = reruns.of(exec.session, exec.workName)(batch -> noted(exec, batch))
     through.filter(_ => batch == first)

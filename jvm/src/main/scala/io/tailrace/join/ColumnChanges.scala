@@ -4,13 +4,13 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.types._
 
-/** How the columns of rows that wait become those of a query that starts again with other columns. Columns are
-  * known by their names:
+/** Conversion of buffered rows to the columns of a query that resumes with other columns. Columns are known by their
+  * names:
   *
   * {{{
-  *   rows that wait     user STRING   price INT      note STRING
+  *   buffered rows      user STRING   price INT      note STRING
   *   the query now      price BIGINT  user STRING    city STRING
-  *   they come out      as BIGINT     as it is       null          note is left out
+  *   emitted            as BIGINT     as it is       null          note is left out
   * }}}
   *
   * Fields of structs, elements of arrays and values of maps change in the same way. A type may become one that
@@ -23,14 +23,14 @@ import org.apache.spark.sql.types._
   */
 object ColumnChanges {
 
-  /** @param refused  columns whose type can't change so, as sentences; then the query can't go on
-    * @param told     what becomes of rows that wait, as phrases; none if nothing changes for them
+  /** @param refused  columns whose type can't change so, as sentences; then the query can't resume
+    * @param told     consequences for buffered rows, as phrases; none if nothing changes for them
     * @param lost     columns and fields that are null because their old type doesn't fit, as phrases. Each is part of a
     *                 refused column if the rows are of the previous start; those of earlier starts are read so
     */
   final case class Told(refused: Seq[String], told: Seq[String], lost: Seq[String] = Nil)
 
-  /** What it means to go from some columns to others. */
+  /** The consequences of a change from some columns to others. */
   def tell(side: String, from: StructType, to: StructType): Told = {
     val pairs = paired(from, to)
     val misfit = pairs.collect { case (now, Some(i)) =>
@@ -54,7 +54,7 @@ object ColumnChanges {
     Told(refused, added ++ dropped ++ wider, lost)
   }
 
-  /** The columns, and the fields at any depth, whose values don't fit into the type of now, with their old types. */
+  /** The columns, and the fields at any depth, whose values don't fit into the new type, with their old types. */
   private def misfits(path: String, from: DataType, to: DataType): Seq[(String, DataType)] =
     (from, to) match {
       case _ if widened(probe, from, to).isEmpty => Seq(path -> from)

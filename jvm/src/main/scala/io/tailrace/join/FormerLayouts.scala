@@ -22,10 +22,10 @@ private[tailrace] object FormerLayouts extends Logging {
   private val Threads = 16
 
   /** @param directory of the operator
-    * @param current   what is kept
+    * @param current   the layout that stays
     */
   def delete(directory: Path, conf: Configuration, checkpoint: JoinCheckpoint, current: StateLayout): Unit = {
-    // The last one is what a rescaling would have made.
+    // The last one is the layout that a rescaling would have made.
     checkpoint.layouts.lastOption.map(_.partitions).filter(_ != current.partitions).foreach { number =>
       logWarning(
         s"TAILRACE_STATE_RESCALE_LOST: a rescaling of $directory to $number partitions has no effect. It was " +
@@ -53,13 +53,13 @@ private[tailrace] object FormerLayouts extends Logging {
     }
   }
 
-  /** What [[deleteFiles]] would delete: paths below the operator's directory. */
+  /** Paths below the operator's directory that [[deleteFiles]] would delete. */
   def filesOf(directory: Path, conf: Configuration, current: StateLayout): Seq[String] = for {
     of <- former(DurableFiles.in(directory, conf), directory, current)
     path <- of.files ++ of.directories
   } yield if (path == of.partition) path.getName else s"${of.partition.getName}/${path.getName}"
 
-  /** Of a partition, which may be one of its directories itself. */
+  /** Files and directories of a partition. It may be one of its directories itself. */
   private final case class Former(partition: Path, files: Seq[Path], directories: Seq[Path])
 
   private def former(files: DurableFiles, directory: Path, current: StateLayout): Seq[Former] = {

@@ -6,7 +6,6 @@ import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.types.StructType
 import org.json4s.jackson.{JsonMethods, Serialization}
 import org.json4s.{Formats, JInt, NoTypeHints}
 
@@ -14,14 +13,14 @@ import io.tailrace.checkpoint.{CheckedText, DurableFiles, FileFormats}
 import io.tailrace.common.{Durations, Errors, OwnNames}
 import io.tailrace.state.{RowShapes, StateFileNames, StateLayout}
 
-/** The settings that a checkpoint's state was written under: they say what its rows mean. The file is written
-  * with the first batch and compared at every start. Its layout is in `jvm/docs/formats.md`.
+/** The pinned settings of a checkpoint: they say what the rows of its state mean. The file is written with the first
+  * batch and compared at every start ([[CheckpointBinding]]). Its layout is in `jvm/docs/formats.md`.
   *
   * @param settings by the names that a user knows
   * @param layouts  where the state is; none if its number of partitions has never changed
   * @param schemas  that its rows have had, by their numbers; none in checkpoints of earlier formats
   * @param schema   the number of the newest one
-  * @param grown    how `after` of the settings has come to be what it is
+  * @param grown    the changes of `after`, oldest first
   * @param sources  names of all that the query has had, if it has named them from its first batch on
   */
 final case class JoinCheckpoint(
@@ -34,10 +33,10 @@ final case class JoinCheckpoint(
     sources: Seq[String] = Nil
 ) {
 
-  /** How rows of all schemas are read. */
+  /** The conversion of rows of all schemas to the newest one. */
   def shapes: RowShapes = JoinShapes.of(schemas, schema)
 
-  /** Where the state of so many partitions is; none if it isn't there. */
+  /** The place of the state of this many partitions; none if it isn't there. */
   def findLayout(partitions: Int): Option[StateLayout] =
     if (layouts.isEmpty) Some(StateLayout(partitions, StateLayout.FirstStore))
     else layouts.find(_.partitions == partitions)
@@ -66,20 +65,6 @@ final case class JoinCheckpoint(
   }
 }
 
-/** A setting that checkpoints of earlier versions don't have.
-  *
-  * @param named   as the query has it; none: it continues with that of the checkpoint
-  * @param initial that of a new checkpoint, if none is named
-  * @param earlier what a checkpoint without it means; none: it is bound to the query's at its next start
-  */
-final case class LaterSetting(named: Option[String], initial: String, earlier: Option[String])
-
-object LaterSetting {
-
-  /** A setting that the query always has, and that decides nothing about earlier rows. */
-  def known(value: String): LaterSetting = LaterSetting(Some(value), value, None)
-}
-
 object JoinCheckpoint {
   private val FirstFormatNumber = 1
   private val OldestFormat = 2
@@ -97,26 +82,27 @@ object JoinCheckpoint {
   val AsOf = "tailraceAsOf"
   val operatorNames: Set[String] = Set(LabelJoin, SyncJoin, AsOf)
 
-  /** Names of settings that a checkpoint is bound to. They never change either. */
+  /** Names of pinned settings. They never change either. */
   val Before = "before"
   val After = "after"
   val ReleaseEvery = "release_every"
   val Delay = "delay"
   val MaxAge = "max_age"
+  val Hot = "hot"
   val How = "how"
   val LateLabels = "late_labels"
   val Release = "release"
   val ExactlyOne = "exactly_one"
   val Horizons = "horizons"
 
-  /** What the names of the settings of examples begin with: the sample's seed, and each label's. */
+  /** Prefix of the names of the settings of examples: the sample's seed, and each label's. */
   val OfExamples = "examples: "
 
-  /** The same of the settings by which the labels with an attribution share events. */
+  /** Prefix of the names of the settings by which labels with an attribution share events. */
   val Credits = "credits: "
   val LeftKeys = "on (left)"
 
-  /** A key column that nobody has named: the parts of hot keys. It never changes. */
+  /** A key column that no argument names: the parts of hot keys. It never changes. */
   val Part: String = OwnNames.of("part")
   val RightKeys = "on (right)"
   val LeftTime = "left_time"
@@ -127,99 +113,20 @@ object JoinCheckpoint {
   /** @param directory of the operator in the checkpoint */
   private def file(directory: Path): Path = new Path(directory, "tailrace-join.json")
 
-  /** The columns that the checkpoint of any join is bound to. */
-  def settingsOf(columns: JoinColumns): Map[String, String] = keysOf(columns) ++ Map(
-    LeftTime -> columns.leftTime.name,
-    RightTime -> columns.rightTime.name,
-    LeftColumns -> ColumnTexts.write(columns.left),
-    RightColumns -> ColumnTexts.write(columns.right)
-  )
-
-  /** The settings of a query with its keys in the order of a checkpoint: the same ones in another order are no others.
-    *
-    * @param written  the settings of the checkpoint
-    * @param settings the query's
-    */
-  def withKeysAsIn(
-      written: Map[String, String],
-      columns: JoinColumns,
-      settings: Map[String, String]
-  ): Map[String, String] = settings ++ keysOf(columns.withKeysAsIn(written))
-
-  private def keysOf(columns: JoinColumns): Map[String, String] = Map(
-    LeftKeys -> ColumnTexts.write(columns.leftKeys),
-    RightKeys -> ColumnTexts.write(columns.rightKeys)
-  )
-
-  /** @param batchId  the batch that is being planned, the first one of this run
-    * @param join     as the query has it now
-    * @param sources  names of the query's, if it gives them some
-    * @return what the checkpoint is bound to
-    * @throws io.tailrace.common.TailraceAnalysisException if the settings are not those of the checkpoint
-    */
-  def bind(
+  /** Writes the file of a query that has no state. */
+  private[join] def create(
       directory: Path,
       conf: Configuration,
-      batchId: Long,
-      join: StoredJoin,
+      settings: Map[String, String],
+      schema: JoinSchema,
       sources: Seq[String]
-  ): BoundCheckpoint = {
-    val schema = JoinSchema.of(join.columns)
-    val (settings, later) = (join.boundSettings, join.settingsAddedLater)
-    if (batchId == 0 && !hasState(directory, conf)) {
-      val all = settings ++ later.map { case (name, s) => name -> s.named.getOrElse(s.initial) } ++
-        join.keptColumns.map(KeptColumns.Setting -> KeptColumns(_, batchId).text)
-      val first = JoinCheckpoint(Format, all, schemas = Seq(schema), sources = sources)
-      BoundCheckpoint(write(directory, conf, first))
-    } else {
-      val written = read(directory, conf, batchId)
-      val before = later.flatMap { case (name, s) => s.earlier.map(name -> _) } ++ written.settings
-      // The state keeps the order of keys that it began with.
-      val now = withKeysAsIn(written.settings, join.columns, settings) ++ later.flatMap { case (name, s) =>
-        s.named.orElse(before.get(name)).map(name -> _)
-      }
-      val unknown = later.keySet -- before.keySet
-      val names =
-        (before.keySet ++ now.keySet -- unknown).filter(name => now.contains(name) || !join.mayLack(name))
-      val columns =
-        SchemaChange.of(written, now, schema, join.settingWords, areNamed = written.sources.nonEmpty)
-      val window =
-        Growth.change(join, written.grown, before, now, firstFrom(batchId, directory, conf))
-      val changed =
-        names.filter(name => before.get(name) != now.get(name)) -- columns.settings -- window.settings
-      val told = changed.filterNot(name => join.settingsThatFollow.get(name).exists(changed))
-      val changes =
-        told.toSeq.sorted.flatMap(name => join.settingWords.changed(name, before.get(name), now.get(name)))
-      val added = (unknown & now.keySet).toSeq.sorted
-        .flatMap(name => join.newcomer(name, before).map(join.settingWords.added(name, _)))
-      val refused = changes ++ added ++ columns.refused
-      if (refused.nonEmpty) throw Errors.checkpointIncompatible(directory.toString, refused)
-      val kept = join.keptColumns.map { needed =>
-        val was = KeptColumns.of(written.settings, needed)
-        was -> was.next(needed, batchId)
-      }
-      val bound = written.copy(
-        // Rows of a time with what the query lacks now are there again if it comes back.
-        settings = before.filter { case (name, _) => join.mayLack(name) } ++ now ++
-          kept.map { case (_, next) => KeptColumns.Setting -> next.text },
-        schemas = columns.schemas,
-        schema = columns.schema,
-        grown = window.grown,
-        // A list that doesn't begin with the first batch would lack some.
-        sources = if (written.sources.isEmpty) Nil else (written.sources ++ sources).distinct.sorted
-      )
-      // From now on the checkpoint is bound to them, too.
-      BoundCheckpoint(
-        if (bound == written) written else write(directory, conf, bound),
-        columns.told ++ kept.flatMap { case (was, next) => next.told(was) }
-      )
-    }
-  }
+  ): JoinCheckpoint =
+    write(directory, conf, JoinCheckpoint(Format, settings, schemas = Seq(schema), sources = sources))
 
-  /** Whether batch 0 has been tried. A sink that has its rows already doesn't ask for them again: then the version
+  /** True if batch 0 has been tried. A sink that has its rows already doesn't ask for them again: then the version
     * that the first attempt has made is the query's state.
     */
-  private def hasState(directory: Path, conf: Configuration): Boolean =
+  private[join] def hasState(directory: Path, conf: Configuration): Boolean =
     DurableFiles.in(directory, conf).exists(file(directory)) && hasVersion(directory, conf, _ => true)
 
   /** True if a partition has a manifest of a version, whatever the number of partitions that it was made for. */
@@ -236,10 +143,6 @@ object JoinCheckpoint {
       .exists(status => isIn(status.getPath))
   }
 
-  /** The first batch that no sink can have rows of, which a window of this start counts from. */
-  private def firstFrom(batchId: Long, directory: Path, conf: Configuration): Long =
-    if (hasVersion(directory, conf, _ == batchId + 1)) batchId + 1 else batchId
-
   /** A duration among the settings, in microseconds; none if they lack it. */
   def duration(settings: Map[String, String], name: String): Option[Long] =
     settings.get(name).flatMap(Durations.read)
@@ -253,12 +156,12 @@ object JoinCheckpoint {
     written
   }
 
-  /** Says where the state is from now on. All else stays as the file has it by now: a query may have been started
-    * since a command has read it, and may have noted its sources or columns.
+  /** Notes the place of the state from this version on. Everything else stays as the file has it: a query may have been
+    * started since a command has read it, and may have noted its sources or columns.
     *
     * @param version    the newest one of the state
-    * @param isExpected whether the command continues from the layouts that the file has by now
-    * @return whether it does; if not, nothing is written
+    * @param isExpected true if the command continues from the layouts that the file has by now
+    * @return false if it doesn't, and nothing is written
     */
   def layOut(directory: Path, conf: Configuration, version: Long, layouts: Seq[StateLayout])(
       isExpected: Seq[StateLayout] => Boolean
@@ -302,76 +205,5 @@ object JoinCheckpoint {
       catch { case NonFatal(e) => throw corrupt("it isn't what it was", e) }
     if (content.settings == null || content.settings.isEmpty) throw corrupt("it has no settings")
     JoinCheckpoint(content.format, content.settings)
-  }
-}
-
-/** @param told what becomes of rows that wait, because columns have changed */
-final case class BoundCheckpoint(checkpoint: JoinCheckpoint, told: Seq[String] = Nil)
-
-/** What a start of a query with other columns means for its checkpoint.
-  *
-  * @param schemas  the checkpoint's, with that of the query
-  * @param schema   the number of the query's
-  * @param settings those that may differ: the texts of the columns
-  * @param refused  why it can't be, as sentences
-  * @param told     what becomes of rows that wait
-  */
-private[join] final case class SchemaChange(
-    schemas: Seq[JoinSchema],
-    schema: Int,
-    settings: Set[String],
-    refused: Seq[String],
-    told: Seq[String]
-)
-
-private[join] object SchemaChange {
-  import JoinCheckpoint.{LeftColumns, RightColumns, RightKeys}
-
-  /** @param settings of the query now
-    * @param now      the query's columns
-    * @param areNamed whether all sources that the query has had are known by name: then it is known which come back
-    */
-  def of(
-      checkpoint: JoinCheckpoint,
-      settings: Map[String, String],
-      now: JoinSchema,
-      words: SettingWords,
-      areNamed: Boolean
-  ): SchemaChange = {
-    val texts = Set(LeftColumns, RightColumns)
-    val areSame = texts.forall(name => checkpoint.settings.get(name) == settings.get(name))
-    val before =
-      if (checkpoint.schemas.nonEmpty) Some(checkpoint.schemas)
-      // Of an earlier release. With equal texts the columns are those of now.
-      else if (areSame) Some(Seq(now))
-      else ofTexts(checkpoint.settings).map(Seq(_))
-    before.fold(SchemaChange(Nil, 0, Set.empty, Nil, Nil)) { schemas =>
-      val last = schemas(checkpoint.schema)
-      def changes(from: JoinSchema) = Seq(
-        words.columns(Side.Left, from.leftColumns, now.leftColumns),
-        words.columns(Side.Right, from.rightColumns, now.rightColumns)
-      )
-      val next = changes(last)
-      // Rows of earlier starts may be buffered, too, and each is read by the schema that it was written with.
-      val lost =
-        if (now == last) Nil
-        else schemas.filterNot(s => s == last || s == now).flatMap(changes(_).flatMap(_.lost))
-      // A query that goes back to earlier columns finds the rows of then as they were.
-      val known = schemas.indexOf(now)
-      val (all, number) = if (known >= 0) (schemas, known) else (schemas :+ now, schemas.size)
-      val returned = words.returned(checkpoint.settings, last.rightColumns, areNamed)
-      val told = next.flatMap(_.told) ++ lost.distinct
-      SchemaChange(all, number, texts, next.flatMap(_.refused) ++ returned, told)
-    }
-  }
-
-  /** The columns of a checkpoint that has their texts only. */
-  private def ofTexts(settings: Map[String, String]): Option[JoinSchema] = for {
-    left <- settings.get(LeftColumns).flatMap(ColumnTexts.read)
-    right <- settings.get(RightColumns).flatMap(ColumnTexts.read)
-    keys <- settings.get(RightKeys).flatMap(ColumnTexts.read)
-  } yield {
-    val names = keys.map(_.name).toSet
-    JoinSchema.of(left, StructType(right.filterNot(column => names(column.name))))
   }
 }

@@ -20,7 +20,6 @@ final case class JoinSchema(left: String, right: String) {
 }
 
 object JoinSchema {
-  def of(columns: JoinColumns): JoinSchema = of(columns.leftSchema, columns.payloadSchema)
 
   /** @param right without the keys */
   def of(left: StructType, right: StructType): JoinSchema =
@@ -63,8 +62,6 @@ object JoinShapes {
   private final case class Columns(left: StructType, right: StructType)
 
   /** @return [[RowShapes.One]] if the columns have never changed */
-  def of(checkpoint: JoinCheckpoint): RowShapes = of(checkpoint.schemas, checkpoint.schema)
-
   private[join] def of(schemas: Seq[JoinSchema], newest: Int): RowShapes =
     if (schemas.size <= 1) RowShapes.One else new JoinShapes(schemas, newest)
 

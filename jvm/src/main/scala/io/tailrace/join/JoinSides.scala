@@ -14,7 +14,7 @@ import io.tailrace.state.KeyEncoder
 /** The two sides of a join, and the columns of them that arguments name.
   *
   * @param sameName the session's rule for names, case-insensitive by default
-  * @param words    what the user calls the sides
+  * @param words    the user's names of the sides
   */
 private[tailrace] final class JoinSides(
     arguments: Arguments,
@@ -67,7 +67,7 @@ private[tailrace] final class JoinSides(
   /** Makes a join of the two sides. Where a key has two numeric types, both sides are cast to the wider one
     * before the join, and left columns are cast back after it.
     *
-    * @param rightAlone whether right rows are emitted by themselves. Their keys may not fit into the narrow
+    * @param rightAlone true if right rows are emitted without a left one. Their keys may not fit into the narrow
     *                   type, so left keys stay wide
     */
   def withWiderKeys(on: Seq[(String, String)], rightAlone: Boolean)(
@@ -113,7 +113,7 @@ private[tailrace] final class JoinSides(
     if (!DataTypeUtils.sameType(l.dataType, r.dataType)) throw JoinErrors.keyTypesDiffer(l, r)
   }
 
-  /** What comes out of a right row. In a stream's state it may lack columns. */
+  /** The emitted columns of a right row. In a stream's state it may lack some. */
   def payload(rightKeys: Seq[Attribute]): Seq[Attribute] = {
     val read = JoinColumns.payload(right.output, rightKeys)
     if (right.isStreaming) read.map(OneEventTime.lacking) else read
@@ -137,7 +137,7 @@ private[tailrace] final class JoinSides(
   }
 }
 
-/** What a user calls the sides of a join and their arguments, in errors.
+/** The user's names of the sides of a join and of their arguments, in errors.
   *
   * @param left  its DataFrame; `right` likewise
   * @param times the arguments with the event times of the left and the right side

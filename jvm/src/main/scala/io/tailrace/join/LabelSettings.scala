@@ -1,6 +1,6 @@
 package io.tailrace.join
 
-/** What a checkpoint says of the labels of `tailrace.examples`, in one text each:
+/** The pinned settings of the labels of `tailrace.examples`, one text per label:
   *
   * {{{
   *   examples: click    no further keys, not attributed

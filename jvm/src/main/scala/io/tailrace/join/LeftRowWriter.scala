@@ -35,7 +35,7 @@ abstract class LeftRowWriter(columns: JoinColumns, memory: RowMemory) extends Au
   private var buffer = new Array[Byte](1024)
   private var reserved = 0L
 
-  // Of the array that is being written: where it begins, the size of its null bits, and where the next element goes.
+  // The array that is being written: its begin, the size of its null bits, and the place of the next element.
   private var array = 0
   private var words = 0
   private var next = 0
@@ -126,7 +126,7 @@ abstract class LeftRowWriter(columns: JoinColumns, memory: RowMemory) extends Au
     array + next
   }
 
-  /** The row of so many bytes, until the next one. */
+  /** The row of this many bytes, valid until the next one. */
   protected final def written(length: Int): UnsafeRow = {
     row.pointTo(buffer, length)
     row
@@ -145,6 +145,6 @@ object LeftRowWriter {
   /** The number of bytes an array of structs takes besides the structs. */
   def arrayBytes(size: Int): Long = 8L + (size + 63L) / 64 * 8 + 8L * size
 
-  // A row of up to so many bytes isn't counted with Spark's memory manager.
+  // A row of up to this many bytes isn't counted with Spark's memory manager.
   private val Small = 1 << 20
 }

@@ -11,7 +11,7 @@ final case class OnStall(policy: Policy, afterMs: Long)
 /** The arguments `on_stall` and `stall_after` of all calls. */
 private[tailrace] object OnStall {
 
-  /** A minute: what only waits is warned of all the same. */
+  /** A minute: a join that only waits is warned of nevertheless. */
   private val DefaultMs = 60L * 1000
 
   def afterMs(arguments: Arguments, stallAfter: Option[TimeSpan]): Long =

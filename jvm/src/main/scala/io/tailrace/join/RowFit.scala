@@ -23,7 +23,7 @@ final class RowFit(columns: StructType) {
   private val keepsPlace = types.map(UnsafeRowUtils.avoidSetNullAt)
   private val unusedNulls = if (count % 64 == 0) 0L else -1L << count
 
-  /** What is wrong with a row that should have these columns. */
+  /** The reason why a row doesn't have these columns. */
   def misfit(row: UnsafeRow): Option[String] =
     if (row.getSizeInBytes < fixed) Some(s"it has fewer than $count columns")
     else if (count > 0 && (word(row, words - 1) & unusedNulls) != 0)
@@ -69,7 +69,7 @@ final class RowFit(columns: StructType) {
 
 private object RowFit {
 
-  /** Of the eight bytes that a value of a type has in a row, those that are always zero. */
+  /** Those of the eight bytes of a value in a row that are always zero. */
   private def unusedBits(of: DataType): Long = of match {
     case BooleanType => -1L << 1
     case ByteType => -1L << 8

@@ -4,13 +4,15 @@ import org.apache.spark.SparkContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.JoinType
+import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.tailrace.SparkSession
 
 import io.tailrace.driver.JoinFacts
 import io.tailrace.state.{RowMemory, StoreKind, TailraceStateStore}
 
-/** One kind of streaming join: what it is called, what its state means, and what it does in a micro-batch.
-  * [[StoredJoinExec]] is the operator around it, the same for all kinds.
+/** One kind of streaming join: its names, its pinned settings, and its work in a micro-batch.
+  * `StoredJoinExec` is the operator around it, the same for all kinds.
   */
 trait StoredJoin {
 
@@ -27,53 +29,60 @@ trait StoredJoin {
   /** A value of left rows that decides their partition beside the key; null for each row whose key can match.
     *
     * Spark's hash leaves out nulls. So rows that can match go to the partition of their key, as if there were
-    * no such value, and a checkpoint of before continues.
+    * no such value, and checkpoints of earlier versions keep working.
     */
   def leftSpread: Option[Expression] = None
 
-  /** What it does, in words for people. @param keys names of columns */
+  /** A description for people. @param keys names of columns */
   def words(keys: String): String
 
   /** The operator's line in `explain`. */
   def explain: String
 
-  /** The settings that decide what rows in the state mean. A checkpoint is bound to them. */
-  def boundSettings: Map[String, String]
-
-  /** Further ones, which checkpoints of earlier versions don't name. */
-  def settingsAddedLater: Map[String, LaterSetting] = Map.empty
-
-  /** Settings that a user may leave to Tailrace, each with the setting that decides then. */
-  def settingsThatFollow: Map[String, String] = Map.empty
-
-  /** True if a query may go on without a setting that its checkpoint is bound to. */
-  def mayLack(setting: String): Boolean = false
-
-  /** Why a query may not continue with a setting that its checkpoint lacks, if it may not.
+  /** The settings that a checkpoint of this join pins.
     *
-    * @param written those that it has
+    * @param columns this join's, with the pairs of keys in the order that the checkpoint has them in
     */
-  def newcomer(setting: String, written: Map[String, String]): Option[String] = None
+  def pinned(columns: JoinColumns): PinnedSettings
 
-  /** Whether `after` among them may be longer at a later start: rows that wait are judged by the new one. */
-  def mayGrow: Boolean = false
-
-  /** Whether `before` and `after` may be shorter at a later start, because rows that wait are complete without. */
-  def mayShrink: Boolean = false
-
-  /** Names of the columns that are kept of left rows that have come out, for their amendments; none: no others than the
-    * keys and the time, which never change.
+  /** Names of the columns that the state keeps of emitted left rows, for their amendments; none: no others than the keys
+    * and the time, which never change.
     */
   def keptColumns: Option[Set[String]] = None
-
-  /** How errors say what has changed. */
-  def settingWords: SettingWords = SettingWords.OfJoin
 
   /** The metrics that only this kind of join has. */
   def createMetrics(context: SparkContext): Map[String, SQLMetric]
 
-  /** @param exec the operator, planned for the micro-batch */
-  def onDriver(exec: StoredJoinExec): StoredJoinDriver
+  def onDriver(exec: PlannedJoin): StoredJoinDriver
+}
+
+/** The operator, planned for a micro-batch, as its kind of join sees it on the driver. */
+trait PlannedJoin {
+  def session: SparkSession
+  def metrics: Map[String, SQLMetric]
+
+  /** The operator in Spark's plan. */
+  def physicalPlan: SparkPlan
+
+  /** Its name in notes that outlive the batch. */
+  def workName: String
+
+  def batchId: Long
+  def partitions: Int
+  def eventTimeWatermarkForEviction: Option[Long]
+  def eventTimeWatermarkForLateEvents: Option[Long]
+
+  /** The settings that the checkpoint pins. */
+  def checkpointSettings: Map[String, String]
+
+  /** The windows that the join has had. */
+  def grown: Seq[Growth]
+
+  /** The number of partitions that decides when rows leave. */
+  def partitionsOfRelease: Int
+
+  /** A setting of the session, as [[io.tailrace.common.TailraceConf]] reads it. */
+  def setting(key: String): Option[String]
 }
 
 /** The driver's part of a join in one micro-batch, in the thread of the query. */
@@ -97,7 +106,7 @@ trait StoredJoinDriver {
   /** See [[io.tailrace.driver.HeldWork]]. */
   def oldestWaiting: Option[Map[Int, Option[Long]]]
 
-  /** What its rows wait for, after the tasks of the batch. */
+  /** The reasons why its rows are buffered, after the tasks of the batch. */
   def waits: JoinFacts
 }
 
@@ -185,7 +194,7 @@ object JoinMetrics {
       .map(metrics(_).value)
       .sum
 
-  /** These metrics, and further ones of one kind of join.
+  /** These metrics, and those of one kind of join.
     *
     * @param moreCounts names with the texts of Spark's UI
     * @param moreSizes  the same, for metrics in bytes

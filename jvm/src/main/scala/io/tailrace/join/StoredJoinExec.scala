@@ -27,7 +27,7 @@ import io.tailrace.state.{BufferedRows, OwnStoreConf, RowMemory, StateLayout, Ta
 
 /** The operator of any streaming join of ours in Spark's plan. [[StoredJoin]] says what one kind does.
   *
-  * Of Spark's own join it keeps what Spark's rules hand to it (see [[SparkJoinExec]]). All else is overridden.
+  * It keeps the parts of Spark's own join that Spark's rules hand to it (see [[SparkJoinExec]]), and overrides the others.
   */
 final class StoredJoinExec(
     leftKeys: Seq[Expression],
@@ -57,6 +57,7 @@ final class StoredJoinExec(
       right,
       outputMode
     )(SparkJoinExec.forParent)
+    with PlannedJoin
     with HeldWork
     with TellsDriver {
   override protected def ownCopyArgs: Seq[AnyRef] = Seq(join, output)
@@ -129,8 +130,8 @@ final class StoredJoinExec(
           logWarning(s"TAILRACE_STATE_MOVES: $workName keeps its state on its executors, and $setting")
         }
       val sources = NamedSources.of(session, directory.getParent.getParent, hadoopConf, batchId)
-      val BoundCheckpoint(found, told) =
-        JoinCheckpoint.bind(directory, hadoopConf, batchId, join, sources)
+      val CheckpointBinding(found, told) =
+        CheckpointBinding.of(directory, hadoopConf, batchId, join, sources)
       if (told.nonEmpty)
         logWarning(
           s"TAILRACE_STATE_COLUMNS: the columns of $workName have changed. In rows that wait ${told.mkString(", ")}"
@@ -196,19 +197,20 @@ final class StoredJoinExec(
     zipped(partition)
   }
 
-  /** The settings that the checkpoint is bound to. */
-  def checkpointSettings: Map[String, String] = nowBound.checkpoint.settings
+  override def physicalPlan: SparkPlan = this
 
-  /** Which windows the join has had. */
-  def grown: Seq[Growth] = nowBound.checkpoint.grown
+  override def partitions: Int = getStateInfo.numPartitions
 
-  /** The number of partitions that decides when rows leave. */
-  def partitionsOfRelease: Int = {
+  override def checkpointSettings: Map[String, String] = nowBound.checkpoint.settings
+
+  override def grown: Seq[Growth] = nowBound.checkpoint.grown
+
+  override def partitionsOfRelease: Int = {
     val cutOff = nowBound.layout.cutOff.filter(_.batch == batchId)
     cutOff.fold(getStateInfo.numPartitions)(_.partitions)
   }
 
-  def batchId: Long = StreamingBatch.current(session).batchId
+  override def batchId: Long = StreamingBatch.current(session).batchId
 
   /** Spark has validated the checkpoint before it asks for anything else. */
   private def nowBound: StoredJoinExec.Bound = bound {
@@ -232,8 +234,7 @@ final class StoredJoinExec(
       }
   }
 
-  /** A setting of the session, as [[TailraceConf]] reads it. */
-  def setting(key: String): Option[String] = SparkPlans.setting(session, key)
+  override def setting(key: String): Option[String] = SparkPlans.setting(session, key)
 }
 
 object StoredJoinExec {
@@ -413,7 +414,7 @@ private[join] object NoOutputWarning extends Logging {
   /** A batch of a join has ended, in the thread of its query.
     *
     * @param rows  that it has read, and that it has given
-    * @param waits what its rows wait for
+    * @param waits the reasons why its rows are buffered
     */
   def after(exec: StoredJoinExec, rows: (Long, Long))(waits: => JoinFacts): Unit = {
     val session: SparkSession = exec.session

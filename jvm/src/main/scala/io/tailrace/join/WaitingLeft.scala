@@ -7,20 +7,20 @@ import org.apache.spark.util.CollectionAccumulator
 
 import io.tailrace.state.{StoreKind, TailraceStateStore}
 
-/** The left rows that wait in each partition, after a micro-batch: each of its tasks adds those of its own. */
+/** The buffered left rows of each partition after a micro-batch: each of its tasks adds its own. */
 private[tailrace] final class WaitingLeft extends Serializable {
   private val told = new CollectionAccumulator[WaitingIn]
 
   private def all: Map[Int, WaitingIn] = told.value.asScala.map(one => one.partition -> one).toMap
 
-  /** The time of the oldest one in each partition, if one waits there. */
+  /** The time of the oldest one in each partition, if it has one. */
   def now: Map[Int, Option[Long]] = all.view.mapValues(_.times.map(_._1)).toMap
 
   /** The oldest of all, with its partition. */
   def oldest: Option[(Long, Int)] =
     now.collect { case (partition, Some(time)) => time -> partition }.minOption
 
-  /** None waits after this time; none: none waits at all. */
+  /** The latest time of a buffered row; none: no row is buffered. */
   def newest: Option[Long] = all.values.flatMap(_.times.map(_._2)).maxOption
 
   /** Left rows up to this time have been emitted everywhere; none: not all partitions have told. */
@@ -33,7 +33,7 @@ private[tailrace] final class WaitingLeft extends Serializable {
   def tell(store: TailraceStateStore, kind: StoreKind = StoreKind.LeftTimeSorted): Unit =
     told.add(WaitingIn(store.id.partitionId, timesOf(store, kind), store.expiredThrough))
 
-  /** The state knows the oldest and the newest row of each section, but not which rows up to the expiry have come out, nor
+  /** The state knows the oldest and the newest row of each section, but not which rows up to the expiry were emitted, nor
     * which rows have gone one by one.
     */
   private def timesOf(store: TailraceStateStore, kind: StoreKind): Option[(Long, Long)] = {

@@ -3,7 +3,7 @@ package io.tailrace.label
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types.{ArrayType, BooleanType, StructField, StructType}
 
-import io.tailrace.join.{JoinColumns, LeftRowWriter, SettingWords}
+import io.tailrace.join.{ColumnWords, JoinColumns, LeftRowWriter, PinnedSetting}
 import io.tailrace.state.{RowLayout, RowMemory}
 
 /** The columns that a grouped join makes of the matches of a left row. They follow the left columns.
@@ -23,17 +23,18 @@ private[tailrace] trait GroupForm extends Serializable {
   /** The most matches that are looked at. */
   def bound: MatchBound
 
-  /** The reason why a query can't continue with a setting that its checkpoint doesn't have; none: it can.
+  /** The settings that a checkpoint pins, in the words of the call.
     *
-    * @param written those that it has
+    * @param ofJoin the settings of any label join
+    * @param bound  settings that only this form has, by their names
     */
-  def newcomer(setting: String, written: Map[String, String]): Option[String]
+  def pinned(ofJoin: Seq[PinnedSetting], bound: Map[String, String]): Seq[PinnedSetting]
 
   /** True if the columns have windows of their own, so that left rows are complete in a shorter one of the join. */
   def mayShrink: Boolean
 
-  /** The words by which errors say what has changed since a checkpoint was written. */
-  def settingWords: SettingWords
+  /** The words of errors about columns that have changed since a checkpoint was written. */
+  def columnWords: ColumnWords
 
   /** The number of columns that are emitted. */
   def size: Int
@@ -66,11 +67,11 @@ private[tailrace] final case class OneGroup(policy: MatchPolicy, maxMatches: Opt
   override def bound: MatchBound =
     MatchBound(policy, if (policy == MatchPolicy.All) maxMatches.getOrElse(Int.MaxValue) else 1)
 
-  override def newcomer(setting: String, written: Map[String, String]): Option[String] = None
+  override def pinned(ofJoin: Seq[PinnedSetting], bound: Map[String, String]): Seq[PinnedSetting] = ofJoin
 
   override def mayShrink: Boolean = false
 
-  override def settingWords: SettingWords = SettingWords.OfJoin
+  override def columnWords: ColumnWords = ColumnWords.OfJoin
 
   override def size: Int = 1 + maxMatches.size
 

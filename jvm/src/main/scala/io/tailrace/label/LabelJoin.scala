@@ -16,7 +16,14 @@ import org.apache.spark.sql.types.{BinaryType, DataType}
 
 import io.tailrace.common.TailraceConf
 import io.tailrace.driver.ReportExec
-import io.tailrace.join.{BatchJoinExec, CloseAfter, ImportableJoin, JoinColumns, StoredJoinExec}
+import io.tailrace.join.{
+  BatchJoinExec,
+  CloseAfter,
+  ImportableJoin,
+  JoinColumns,
+  PinnedSettings,
+  StoredJoinExec
+}
 import io.tailrace.plan.WriteCheck
 
 /** The logical node of `tailrace.join`, for batch and streaming DataFrames.
@@ -59,7 +66,7 @@ case class LabelJoin(
 
   private def stored = StoredLabelJoin(columns, LabelJoinStrategy.streaming(settings))
 
-  override def boundSettings: Map[String, String] = stored.boundSettings
+  override def pinned(columns: JoinColumns): PinnedSettings = stored.pinned(columns)
   override def keptColumns: Option[Set[String]] = stored.keptColumns
 
   override def amends: Boolean = settings.amendFor.nonEmpty

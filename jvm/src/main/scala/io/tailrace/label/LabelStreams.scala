@@ -13,7 +13,7 @@ import org.apache.spark.sql.types._
 
 import io.tailrace.common.{Durations, EventTimes, Policy}
 import io.tailrace.driver.{DriverClock, Heard, LabelStreamFacts, RunState, Silence}
-import io.tailrace.join.{JoinErrors, OnStall, StoredJoinExec}
+import io.tailrace.join.{JoinErrors, OnStall, PlannedJoin}
 
 /** The streams of the labels of examples, so that one that stalls can be named: the examples wait for all of them.
   *
@@ -31,7 +31,7 @@ private[tailrace] object LabelStreams {
   private val stalls = new RunState[LabelStalls]
 
   /** The stalls of the operator in the run of this thread. */
-  private[label] def of(exec: StoredJoinExec, streams: LabelStreams): LabelStalls =
+  private[label] def of(exec: PlannedJoin, streams: LabelStreams): LabelStalls =
     stalls.of(exec.session, exec.workName)(new LabelStalls(streams.streams))
 
   /** A batch begins, in the thread of its query.

@@ -41,73 +41,97 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
     */
   override def leftSpread: Option[Expression] = if (settings.isGrouped) columns.spreadOfNullKeys else None
 
-  override def boundSettings: Map[String, String] = JoinCheckpoint.settingsOf(columns) ++ Map(
-    "how" -> settings.output.name,
-    TailraceConf.JoinStrategy.key -> strategyText,
-    JoinCheckpoint.Before -> s"${settings.window.before} microseconds",
-    JoinCheckpoint.After -> s"${settings.window.after} microseconds"
-  ) ++ settings.hot.map("hot" -> _) ++ settings.horizons.map(JoinCheckpoint.Horizons -> _.text) ++
-    Option.when(settings.exactlyOne)(JoinCheckpoint.ExactlyOne -> "true") ++
-    Option.when(settings.decided)(JoinCheckpoint.Release -> Release.Decided.name)
-
-  /** What users call `release` isn't told under two names. */
-  private def strategyText: String =
-    if (settings.decided) MatchStrategy.Lazy.name else settings.strategy.name
-
-  /** With shorter steps than before, rows that were held back would be behind the watermark of what follows.
-    * With longer ones that watermark would go back, and what has left there could come again.
-    */
-  override def settingsAddedLater: Map[String, LaterSetting] =
-    settings.alsoBound.view.mapValues(LaterSetting.known(_)).toMap ++ releaseSetting ++ lateSetting
-
-  private def releaseSetting: Option[(String, LaterSetting)] = Option.when(settings.isGrouped) {
-    val initial = ReleaseSteps.default(settings.window).text
-    val named = settings.release.map(_.text)
-    JoinCheckpoint.ReleaseEvery -> LaterSetting(named, initial, earlier = Some(ReleaseSteps.EachBatch.text))
+  override def pinned(columns: JoinColumns): PinnedSettings = {
+    val ofColumns = PinnedSettings
+      .ofColumns(columns)
+      // Hot keys are split by one more key column, which their error doesn't mention.
+      .map(_.copy(follows = Some(JoinCheckpoint.Hot)))
+    val ofJoin = ofColumns ++ Seq(
+      PinnedSetting.fixed(JoinCheckpoint.How, settings.output.name),
+      PinnedSetting
+        .fixed(TailraceConf.JoinStrategy.key, strategyText)
+        .copy(follows = Some(JoinCheckpoint.How)),
+      PinnedSetting.duration(JoinCheckpoint.Before, settings.window.before).copy(change = beforeMayBe),
+      PinnedSetting.duration(JoinCheckpoint.After, settings.window.after).copy(change = afterMayBe),
+      PinnedSetting.optional(JoinCheckpoint.Hot, settings.hot),
+      PinnedSetting
+        .optional(JoinCheckpoint.Horizons, settings.horizons.map(_.text))
+        .copy(words = SettingWords.Horizons),
+      PinnedSetting
+        .optional(JoinCheckpoint.ExactlyOne, Option.when(settings.exactlyOne)("true"))
+        .copy(words = SettingWords.Argument(absent = Some("False"))),
+      PinnedSetting
+        .optional(JoinCheckpoint.Release, Option.when(settings.decided)(Release.Decided.name))
+        .copy(words = SettingWords.Argument(absent = Some(Release.Closed.name))),
+      releaseSteps,
+      lateLabels
+    )
+    PinnedSettings(
+      settings.form.pinned(ofJoin, settings.alsoBound),
+      // Labels may be left out, and so may a sample.
+      mayLack = Seq(KeptColumns.Setting, JoinCheckpoint.OfExamples, JoinCheckpoint.Credits),
+      settings.form.columnWords
+    )
   }
 
-  private def lateSetting: Option[(String, LaterSetting)] =
-    Option.when(!settings.isGrouped && settings.lateLabelsWiden) {
-      val named = settings.lateLabels.map(_.toString)
-      JoinCheckpoint.LateLabels -> LaterSetting(named, initial = "true", earlier = Some("false"))
-    }
-
-  /** Hot keys are split by one more key column, which their error doesn't mention. */
-  override def settingsThatFollow: Map[String, String] =
-    Seq(TailraceConf.JoinStrategy.key, JoinCheckpoint.ReleaseEvery, JoinCheckpoint.LateLabels)
-      .map(_ -> "how")
-      .toMap ++
-      JoinCheckpoint.settingsOf(columns).keys.map(_ -> "hot") ++
-      settings.form.settingWords.follow
+  /** `release="decided"` is a setting of its own, so its strategy has no second name here. */
+  private def strategyText: String =
+    if (settings.decided) MatchStrategy.Lazy.name else settings.strategy.name
 
   /** A left row waits as long as the watermark is before the end of its window. So all right rows behind that end
     * are there, or are still to come, and the row's longer window is complete: with `before` = 0, right rows up to
     * the watermark have left. The last horizon is the window's end, and versions have been emitted by the others.
     */
-  override def mayGrow: Boolean = settings.horizons.isEmpty
+  private def afterMayBe: SettingChange =
+    if (settings.horizons.nonEmpty) SettingChange.Never
+    else if (settings.form.mayShrink) SettingChange.LongerOrShorter
+    else SettingChange.Longer
 
-  /** Versions have been emitted by the windows of before. */
-  override def mayShrink: Boolean = settings.form.mayShrink && settings.horizons.isEmpty
+  /** With horizons, versions have been emitted by the previous window. */
+  private def beforeMayBe: SettingChange =
+    if (settings.form.mayShrink && settings.horizons.isEmpty) SettingChange.Shorter else SettingChange.Never
 
-  override def settingWords: SettingWords = settings.form.settingWords
+  /** With shorter steps, buffered rows would be behind the watermark downstream. With longer ones that watermark would go
+    * back, and rows that have left the state there could come again.
+    */
+  private def releaseSteps: PinnedSetting = PinnedSetting(
+    JoinCheckpoint.ReleaseEvery,
+    value =
+      if (!settings.isGrouped) PinnedValue.Absent
+      else settings.release.fold(inherited(ReleaseSteps.default(settings.window)))(fixed),
+    missing = implied(settings.isGrouped, ReleaseSteps.EachBatch.text),
+    follows = Some(JoinCheckpoint.How)
+  )
 
-  /** Labels may be left out, and so may a sample. */
-  override def mayLack(setting: String): Boolean =
-    setting == KeptColumns.Setting ||
-      Seq(JoinCheckpoint.OfExamples, JoinCheckpoint.Credits).exists(setting.startsWith(_))
+  private def lateLabels: PinnedSetting = {
+    val isPinned = !settings.isGrouped && settings.lateLabelsWiden
+    PinnedSetting(
+      JoinCheckpoint.LateLabels,
+      value =
+        if (!isPinned) PinnedValue.Absent
+        else
+          settings.lateLabels
+            .fold[PinnedValue](PinnedValue.Inherited("true"))(taken => PinnedValue.Fixed(taken.toString)),
+      missing = implied(isPinned, "false"),
+      follows = Some(JoinCheckpoint.How)
+    )
+  }
+
+  private def inherited(steps: ReleaseSteps): PinnedValue = PinnedValue.Inherited(steps.text)
+  private def fixed(steps: ReleaseSteps): PinnedValue = PinnedValue.Fixed(steps.text)
+
+  private def implied(isPinned: Boolean, text: String): MissingSetting =
+    if (isPinned) MissingSetting.Implied(text) else MissingSetting.Absent
 
   /** A join amends by its keys alone. Labels of examples may have further ones. */
   override def keptColumns: Option[Set[String]] =
     Option.when(settings.amendFor.nonEmpty && settings.alsoBound.nonEmpty)(columns.kept.map(_.name).toSet)
 
-  override def newcomer(setting: String, written: Map[String, String]): Option[String] =
-    settings.form.newcomer(setting, written)
-
   override def createMetrics(context: SparkContext): Map[String, SQLMetric] = LabelMetrics.create(context)
-  override def onDriver(exec: StoredJoinExec): StoredJoinDriver = new LabelJoinDriver(settings, exec)
+  override def onDriver(exec: PlannedJoin): StoredJoinDriver = new LabelJoinDriver(settings, exec)
 }
 
-private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec) extends StoredJoinDriver {
+private final class LabelJoinDriver(settings: JoinSettings, exec: PlannedJoin) extends StoredJoinDriver {
   import settings.window
 
   // A setting that the user leaves open is that of the checkpoint.
@@ -125,7 +149,7 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: StoredJoinExec
 
   private lazy val stalls = settings.streams.map(LabelStreams.of(exec, _))
 
-  override def hasTold: Boolean = !settings.isGrouped || waiting.now.size == exec.getStateInfo.numPartitions
+  override def hasTold: Boolean = !settings.isGrouped || waiting.now.size == exec.partitions
   override def oldestWaiting: Option[Map[Int, Option[Long]]] = Option.when(settings.isGrouped)(waiting.now)
 
   override def waits: JoinFacts = {

@@ -245,20 +245,23 @@ final case class StoredSyncJoin(columns: JoinColumns, settings: SyncSettings) ex
       s"window=${settings.window} us, on_stall=${settings.onStall.name}" +
       (if (settings.exactlyOne) ", exactly_one=true" else "")
 
-  /** Delay, exactly_one and stall policies may change: they decide when rows are emitted, not what the state means. */
-  override def boundSettings: Map[String, String] = JoinCheckpoint.settingsOf(columns) ++ Map(
-    "how" -> StoredSyncJoin.How,
-    "window" -> s"${settings.window} microseconds"
+  /** Delay, exactly_one and stall policies may change: they decide when rows are emitted, not what the state means.
+    * Without the partition columns the join would wait for partitions that nobody names any more.
+    */
+  override def pinned(columns: JoinColumns): PinnedSettings = PinnedSettings(
+    PinnedSettings.ofColumns(columns) ++ Seq(
+      PinnedSetting.fixed(JoinCheckpoint.How, StoredSyncJoin.How),
+      PinnedSetting.duration("window", settings.window),
+      partition("left_partition", settings.leftPartition),
+      partition("right_partition", settings.rightPartition)
+    )
   )
 
-  /** Without them the join would wait for partitions that are no longer named. */
-  override def settingsAddedLater: Map[String, LaterSetting] = Map(
-    "left_partition" -> LaterSetting.known(settings.leftPartition.mkString(", ")),
-    "right_partition" -> LaterSetting.known(settings.rightPartition.mkString(", "))
-  )
+  private def partition(name: String, columns: Seq[String]): PinnedSetting =
+    PinnedSetting.fixed(name, columns.mkString(", ")).copy(missing = MissingSetting.Unknown())
 
   override def createMetrics(context: SparkContext): Map[String, SQLMetric] = SyncMetrics.create(context)
-  override def onDriver(exec: StoredJoinExec): StoredJoinDriver = new SyncJoinDriver(settings, exec)
+  override def onDriver(exec: PlannedJoin): StoredJoinDriver = new SyncJoinDriver(settings, exec)
 }
 
 object StoredSyncJoin {
@@ -267,7 +270,7 @@ object StoredSyncJoin {
   private val How = "sync"
 }
 
-private[sync] final class SyncJoinDriver(settings: SyncSettings, exec: StoredJoinExec)
+private[sync] final class SyncJoinDriver(settings: SyncSettings, exec: PlannedJoin)
     extends StoredJoinDriver
     with Logging {
   import exec.session
@@ -277,7 +280,7 @@ private[sync] final class SyncJoinDriver(settings: SyncSettings, exec: StoredJoi
   private lazy val times: SyncTimes = run.times(batch.batchId)
   private lazy val held = run.held(batch.batchId)
 
-  override def hasTold: Boolean = heldNow.size == exec.getStateInfo.numPartitions
+  override def hasTold: Boolean = heldNow.size == exec.partitions
 
   private def heldNow: Map[Int, SyncHeld] = held.value.asScala.map(one => one.partition -> one).toMap
 
@@ -331,14 +334,14 @@ private[sync] final class SyncJoinDriver(settings: SyncSettings, exec: StoredJoi
 
   /** True if an operator downstream follows a watermark. */
   private def isFollowed: Boolean = {
-    val plan = StreamingBatch.running(session).plan
+    val (plan, own) = (StreamingBatch.running(session).plan, exec.physicalPlan)
     StreamingPlan.nodes(plan).exists {
-      case node: StateStoreWriter => (node ne exec) && StreamingPlan.nodes(node).exists(_ eq exec)
+      case node: StateStoreWriter => (node ne own) && StreamingPlan.nodes(node).exists(_ eq own)
       case _ => false
     }
   }
 
-  private def hasWatermark: Boolean = StreamingPlan.nodes(exec).exists {
+  private def hasWatermark: Boolean = StreamingPlan.nodes(exec.physicalPlan).exists {
     case own: DriverWatermarkExec => !own.watermark.followsOthers
     case node => node.isInstanceOf[EventTimeWatermarkExec]
   }

@@ -1,0 +1,144 @@
+package io.tailrace.join
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.types.StructType
+
+import io.tailrace.common.Errors
+
+/** The checkpoint that a query has at its start.
+  *
+  * @param told what becomes of buffered rows, because columns have changed
+  */
+private[join] final case class CheckpointBinding(checkpoint: JoinCheckpoint, told: Seq[String] = Nil)
+
+private[join] object CheckpointBinding {
+
+  /** Pins the settings of a query: writes them into a new checkpoint, or compares them with those of an existing one.
+    *
+    * @param batchId the batch that is being planned, the first one of this run
+    * @param join    as the query has it now
+    * @param sources names of the query's, if it gives them some
+    * @throws io.tailrace.common.TailraceAnalysisException if the query can't resume from the checkpoint
+    */
+  def of(
+      directory: Path,
+      conf: Configuration,
+      batchId: Long,
+      join: StoredJoin,
+      sources: Seq[String]
+  ): CheckpointBinding =
+    if (batchId == 0 && !JoinCheckpoint.hasState(directory, conf)) {
+      val settings = join.pinned(join.columns).initial ++
+        join.keptColumns.map(KeptColumns.Setting -> KeptColumns(_, batchId).text)
+      CheckpointBinding(JoinCheckpoint.create(directory, conf, settings, join.columns.schema, sources))
+    } else resume(directory, conf, batchId, join, sources)
+
+  private def resume(
+      directory: Path,
+      conf: Configuration,
+      batchId: Long,
+      join: StoredJoin,
+      sources: Seq[String]
+  ): CheckpointBinding = {
+    val written = JoinCheckpoint.read(directory, conf, batchId)
+    // The state keeps the order of keys that it began with: the same ones in another order are no others.
+    val pinned = join.pinned(join.columns.withKeysAsIn(written.settings))
+    val resumed = pinned.resume(written.settings)
+    val columns = SchemaChange.of(written, resumed.now, join.columns.schema, pinned.columnWords)
+    val refused = resumed.refused(columns.isKnown) ++ columns.refused
+    if (refused.nonEmpty) throw Errors.checkpointIncompatible(directory.toString, refused)
+    val kept = join.keptColumns.map { needed =>
+      val was = KeptColumns.of(written.settings, needed)
+      was -> was.next(needed, batchId)
+    }
+    val bound = written.copy(
+      settings = resumed.bound ++ kept.map { case (_, next) => KeptColumns.Setting -> next.text },
+      schemas = columns.schemas,
+      schema = columns.schema,
+      grown = grown(resumed, written.grown)(firstBatch(batchId, directory, conf)),
+      // A list that doesn't begin with the first batch would lack some.
+      sources = if (written.sources.isEmpty) Nil else (written.sources ++ sources).distinct.sorted
+    )
+    CheckpointBinding(
+      if (bound == written) written else JoinCheckpoint.write(directory, conf, bound),
+      columns.told ++ kept.flatMap { case (was, next) => next.told(was) }
+    )
+  }
+
+  /** @param first the first batch with the query's window */
+  private def grown(resumed: ResumedSettings, before: Seq[Growth])(first: => Long): Seq[Growth] =
+    if (!resumed.durations(JoinCheckpoint.After)) before
+    else Growth.noted(before, first, JoinCheckpoint.duration(resumed.before, JoinCheckpoint.After).get)
+
+  /** The first batch that no sink can have rows of. A window of this start counts from it. */
+  private def firstBatch(batchId: Long, directory: Path, conf: Configuration): Long =
+    if (JoinCheckpoint.hasVersion(directory, conf, _ == batchId + 1)) batchId + 1 else batchId
+}
+
+/** The consequences of other columns for a checkpoint whose query resumes.
+  *
+  * @param schemas the checkpoint's, with that of the query
+  * @param schema  the number of the query's
+  * @param isKnown whether the columns of the checkpoint are known. Otherwise their texts must be the same
+  * @param refused sentences about columns that can't change so
+  * @param told    what becomes of buffered rows
+  */
+private[join] final case class SchemaChange(
+    schemas: Seq[JoinSchema],
+    schema: Int,
+    isKnown: Boolean,
+    refused: Seq[String],
+    told: Seq[String]
+)
+
+private[join] object SchemaChange {
+  import JoinCheckpoint.{LeftColumns, RightColumns, RightKeys}
+
+  /** @param settings of the query
+    * @param now      the query's columns
+    */
+  def of(
+      checkpoint: JoinCheckpoint,
+      settings: Map[String, String],
+      now: JoinSchema,
+      words: ColumnWords
+  ): SchemaChange = {
+    val areSame =
+      Seq(LeftColumns, RightColumns).forall(name => checkpoint.settings.get(name) == settings.get(name))
+    val before =
+      if (checkpoint.schemas.nonEmpty) Some(checkpoint.schemas)
+      // The checkpoint is of an earlier release. With equal texts, its columns are the query's.
+      else if (areSame) Some(Seq(now))
+      else ofTexts(checkpoint.settings).map(Seq(_))
+    before.fold(SchemaChange(Nil, 0, isKnown = false, Nil, Nil)) { schemas =>
+      val last = schemas(checkpoint.schema)
+      def changes(from: JoinSchema) = Seq(
+        words.columns(Side.Left, from.leftColumns, now.leftColumns),
+        words.columns(Side.Right, from.rightColumns, now.rightColumns)
+      )
+      val next = changes(last)
+      // Rows of earlier starts may be buffered, too, and each is read by the schema that it was written with.
+      val lost =
+        if (now == last) Nil
+        else schemas.filterNot(s => s == last || s == now).flatMap(changes(_).flatMap(_.lost))
+      // A query that returns to earlier columns finds the rows of that time as they were.
+      val known = schemas.indexOf(now)
+      val (all, number) = if (known >= 0) (schemas, known) else (schemas :+ now, schemas.size)
+      // If all sources that the query has had are known by name, it is known which come back.
+      val returned = words.returned(checkpoint.settings, last.rightColumns, checkpoint.sources.nonEmpty)
+      val told = next.flatMap(_.told) ++ lost.distinct
+      SchemaChange(all, number, isKnown = true, next.flatMap(_.refused) ++ returned, told)
+    }
+  }
+
+  /** The columns of a checkpoint that has their texts only. */
+  private def ofTexts(settings: Map[String, String]): Option[JoinSchema] = for {
+    left <- settings.get(LeftColumns).flatMap(ColumnTexts.read)
+    right <- settings.get(RightColumns).flatMap(ColumnTexts.read)
+    keys <- settings.get(RightKeys).flatMap(ColumnTexts.read)
+  } yield {
+    val names = keys.map(_.name).toSet
+    JoinSchema.of(left, StructType(right.filterNot(column => names(column.name))))
+  }
+}

@@ -29,9 +29,9 @@ def as_of(
 ) -> DataFrame:
     """Gives each row of a stream, or of a batch DataFrame, the newest row of another one at its time.
 
-    A left row at time t looks back from its point, t - delay. It takes the newest right row with equal keys
-    whose `right_time` is in [t - delay - max_age, t - delay], both ends included; of several of the same time
-    the last by content. Only event time counts: the order and the lag of arrival don't change
+    A left row at time t looks back from the point t - delay. Of the right rows with equal keys whose
+    `right_time` is in [t - delay - max_age, t - delay], both ends included, it takes the newest; of several
+    of one time the last by content. Only event time counts: the order and the lag of arrival don't change
     the result, as long as rows arrive before the watermark has passed them.
 
         with_profile = tailrace.as_of(
@@ -57,16 +57,16 @@ def as_of(
         into: the name of the column for the right row.
         max_age: how much older than t - delay the right row may be: zero or more. A string as Spark reads
             durations ("7 days", "1 hour 500 milliseconds"; no months or years) or a `timedelta`. With it, a
-            key that is no longer updated is evicted. None: any age. The setting is pinned by the checkpoint.
-        delay: how long before t the right row has to be at least: zero or more, likewise. It models the time
-            until a value can be read where it is served. The setting is pinned by the checkpoint.
-        close_after: buffered left rows of streams are emitted, with the right rows that have arrived, when
-            the query has had no input for this time by the clock, as in `tailrace.join`. A left row that
-            arrives later is emitted at once, if its time isn't after the newest emitted one. None: rows stay
-            buffered until the watermark advances.
-        on_late: what happens to a late left row, at or before the watermark. "drop": it is left out. "mark":
-            it is emitted at once, with null in `into` and "late_left" in a column `_mark`, because right rows
-            that it would find may be evicted. Both are counted as `lateLeftRows`. It may change at a restart.
+            key that isn't updated any more leaves the state. None: however old. A checkpoint is bound to it.
+        delay: the minimum time from the right row to t: zero or more, likewise. It stands for
+            the time until a value can be read where it is served. A checkpoint is bound to it.
+        close_after: left rows of streams that wait are emitted, with what is there, when the query has had no
+            input for so long by the clock, as in `tailrace.join`. A left row that comes later is emitted at
+            once, if its time isn't after the newest one that has been emitted. None: rows wait for the
+            watermark.
+        on_late: what is done with a left row at or behind the watermark. "drop": it is left out. "mark": it
+            is emitted at once, with null in `into` and "late_left" in a column `_mark`: right rows that it
+            would find may be gone. Both are counted as `lateLeftRows`. It may change at a restart.
 
     Returns:
         A stream or a batch DataFrame, like the inputs. The same rows give the same result in both. It has the
@@ -74,8 +74,8 @@ def as_of(
         row, where a key is null, and where the left row has no time. With on_late="mark" `_mark` is the last
         column, null on ordinary rows.
 
-        A left row of a stream is emitted once, when the watermark has reached its t - delay: with a delay,
-        possibly in the micro-batch that reads it. Late right rows are left out, and so are late left rows,
+        A left row of a stream is emitted once, when the watermark has reached its t - delay: with a delay
+        that may be in the micro-batch that has it. Late right rows are left out, and so are late left rows,
         unless `on_late` is "mark"; the operator's metrics count both. Other stateful operators may follow;
         the output mode is append.
 
@@ -94,7 +94,7 @@ def as_of(
     arguments.frame(left, "left")
     arguments.frame(right, "right")
     lefts, rights = arguments.Columns("tailrace.as_of", left), arguments.Columns("tailrace.as_of", right)
-    on_left, on_right = arguments.keys(on, lefts, rights)
+    pairs = arguments.keys(on, lefts, rights)
     options = (
         lefts.named(left_time=left_time)
         | rights.named(right_time=right_time)
@@ -102,4 +102,4 @@ def as_of(
         | arguments.durations(delay=delay)
         | arguments.durations(**arguments.given(max_age=max_age, close_after=close_after))
     )
-    return calls.plan("asOf", left, right, on_left, on_right, options)
+    return calls.plan("as_of", left, left=left, right=right, on=pairs, **options)

@@ -1,4 +1,4 @@
-"""To which of several impressions an event of `tailrace.examples` is credited."""
+"""Attributions: the impressions to which an event of `tailrace.examples` is credited."""
 
 from __future__ import annotations
 
@@ -13,15 +13,29 @@ if TYPE_CHECKING:
     from tailrace.options import Duration
 
 
-# The tolerance for the sum of weights such as 0.7, 0.2 and 0.1, as in the JVM.
+# The error of a sum of weights such as 0.7, 0.2 and 0.1, as the JVM allows it.
 _ROUNDED = 1e-9
 
 
 @dataclass(frozen=True)
 class Attribution:
-    """To which of several impressions an event is credited, made by `last_touch`, `linear` and so on."""
+    """The choice of the impressions to which an event is credited, made by `last_touch`, `linear` and so on.
 
-    text: str
+    Attributes:
+        kind: the name of the function that has made it.
+        half_life: of `time_decay`.
+        weights: of `position`: first, middle, last.
+    """
+
+    kind: str
+    half_life: Duration | None = None
+    weights: tuple[float, ...] | None = None
+
+    @property
+    def text(self) -> str:
+        """In one line: "linear", "time_decay 1 hour", "position 0.4 0.2 0.4"."""
+        of = [] if self.half_life is None else [self.half_life]
+        return " ".join(map(str, [self.kind, *of, *(self.weights or ())]))
 
 
 def last_touch() -> Attribution:
@@ -51,7 +65,7 @@ def time_decay(half_life: Duration) -> Attribution:
     """
     if isinstance(half_life, timedelta) and half_life <= timedelta(0):
         raise arguments.refused("tailrace.time_decay", "half_life", half_life, "a duration above zero")
-    return Attribution(f"time_decay {arguments.duration(half_life, 'half_life')}")
+    return Attribution("time_decay", half_life=arguments.duration(half_life, "half_life"))
 
 
 def position(first: float, middle: float, last: float) -> Attribution:
@@ -67,7 +81,7 @@ def position(first: float, middle: float, last: float) -> Attribution:
         TailraceJoinError: a share is below 0, or they don't sum to 1.
         TypeError: a share is no number.
     """
-    weights = [arguments.rate(first, "first"), arguments.rate(middle, "middle"), arguments.rate(last, "last")]
+    weights = (arguments.rate(first, "first"), arguments.rate(middle, "middle"), arguments.rate(last, "last"))
     for name, weight in zip(("first", "middle", "last"), weights, strict=True):
         # NaN is neither.
         if not weight >= 0:
@@ -77,13 +91,4 @@ def position(first: float, middle: float, last: float) -> Attribution:
         raise arguments.refused(
             "tailrace.position", "first, middle, last", given, "three shares that sum to 1"
         )
-    return Attribution("position " + " ".join(map(repr, weights)))
-
-
-def text_of(value: object) -> str:
-    """An attribution as the JVM takes it; TypeError for anything else."""
-    if not isinstance(value, Attribution):
-        raise TypeError(
-            f"`attribution` is tailrace.last_touch() or one of its kind, not {type(value).__name__}."
-        )
-    return value.text
+    return Attribution("position", weights=weights)

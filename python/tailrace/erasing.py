@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,7 +35,7 @@ class ErasedSide:
 
 @dataclass(frozen=True)
 class Erased:
-    """The result of `erase`, or of its dry run.
+    """The result of `erase`: the rows that it has erased, or would erase.
 
     Attributes:
         checkpoint: the query's checkpointLocation.
@@ -75,9 +74,9 @@ def erase(
 
     The rows are never emitted, neither as left rows nor in the groups of others, and when the call returns
     their bytes are in no file of the state. The query must be stopped, by `stop()` or by a failure. A Spark
-    job rewrites the whole state without the rows; then the previous files are deleted, with all earlier
-    versions. So the query can't be rolled back to an earlier point. A query that still runs in another
-    process ends with a Spark error at its next micro-batch; start it again then.
+    job writes the whole state anew without the rows; then the former files are deleted, with all earlier
+    versions. So the query can't be set back behind this point. One that runs in another process, unseen, ends
+    with an error of Spark's at its next micro-batch, and is started again then.
 
     The condition applies to the rows of one side. A key column exists on both sides, by either side's name,
     or as `key.user_id`; any other column is that of one side, written `left.note` or `right.note` if both
@@ -118,12 +117,9 @@ def erase(
     if subjects is not None:
         arguments.kind(subjects, DataFrame, "subjects")
     numbers = [arguments.count(number, "operators") for number in operators]
-    options = {
-        name: "true"
-        for name, chosen in (("only_tailrace", only_tailrace), ("dry_run", dry_run))
-        if arguments.flag(chosen, name)
-    }
-    told = json.loads(calls.erased(spark, path, condition, subjects, numbers, options))
+    options = arguments.flags(only_tailrace=only_tailrace, dry_run=dry_run)
+    rows = {"where": condition, "subjects": subjects, "operators": numbers}
+    told = calls.ask("erase", spark, checkpoint=path, **rows, **options)
     return Erased(
         checkpoint=told["checkpoint"],
         version=told["version"],

@@ -5,18 +5,16 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pyspark.sql.functions import lit
 
 from tailrace._bridge import arguments, calls
-from tailrace.attribution import Attribution, text_of
+from tailrace.attribution import Attribution
 from tailrace.errors import TailraceJoinError
 
 if TYPE_CHECKING:
@@ -33,7 +31,7 @@ _WRONG_KIND = {
     True: "`{}` is a batch DataFrame, and stream() joins streams: call batch().",
     False: "`{0}` is a stream, and batch() joins batch DataFrames: call stream(), or batch({0}=...).",
 }
-# Arguments with these values aren't shown.
+# A default isn't shown.
 _DEFAULTS = {
     "on_late": "drop",
     "name": "examples",
@@ -44,8 +42,6 @@ _DEFAULTS = {
     "emit": "all",
     "weight": "weight",
 }
-_NUMBERS = ("max_matches", "seed")
-_MICROSECONDS = re.compile(r"(\d+) microseconds")
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,7 @@ class Label:
     frame: DataFrame
     on: ColumnOrName | Sequence[Key]
     since: str | datetime | None
-    options: dict[str, str]
+    options: dict[str, object]
 
 
 @dataclass(frozen=True)
@@ -66,7 +62,7 @@ class Features:
     name: str
     frame: DataFrame
     on: ColumnOrName | Sequence[Key]
-    options: dict[str, str]
+    options: dict[str, object]
 
 
 @dataclass(frozen=True)
@@ -74,7 +70,7 @@ class Sample:
     """The arguments of `Examples.sample`."""
 
     rates: dict[str, float]
-    options: dict[str, str]
+    options: dict[str, object]
 
 
 def examples(
@@ -145,11 +141,11 @@ class Examples:
 
     _impressions: DataFrame
     _on: ColumnOrName | Sequence[Key]
-    _options: dict[str, str]
+    _options: dict[str, object]
     _labels: tuple[Label, ...] = field(default=())
     _features: tuple[Features, ...] = field(default=())
     _sample: Sample | None = None
-    _horizons: tuple[str, ...] = field(default=())
+    _horizons: tuple[Duration, ...] = field(default=())
 
     def __repr__(self) -> str:
         return self._text()
@@ -176,14 +172,14 @@ class Examples:
         The column `name` is array<struct<all columns of frame but its keys>>, as `into` of `tailrace.join`;
         empty where nothing matches.
 
-        A query may resume with an added label of a DataFrame that it reads already (see `where`). Spark
-        refuses an added source, unless sources are named (`spark.readStream.name`). Impressions that were
-        buffered at that time, or arrived before, have had events that the query hasn't read: set `since` to
-        the time from which the label is complete. A query may also resume with a removed label, if no source
-        is removed with it: events that arrive meanwhile are lost, and the label must have the same keys if it
-        is added again. A label with an attribution can't be added again, and its window and `since` can't
-        change, because emitted examples have their shares by them. Buffered examples are emitted when the
-        windows of the remaining labels have closed.
+        A query may resume with an additional label on a DataFrame that it already reads (see `where`). Spark
+        refuses an additional source, unless sources are named (`spark.readStream.name`). Impressions that
+        waited then, or came before, have had events that the query hasn't read: say with `since` from when on
+        the label is complete. It may start with one less, too, if no source goes with it: its events that
+        come meanwhile are lost, and the label has the same keys if it comes back. A label with an attribution
+        can't come back, and its window and `since` stay what they are: by them, examples that were emitted
+        have their shares. Examples that wait are emitted when the windows of the labels that are left have
+        closed.
 
         Args:
             name: of the column.
@@ -218,8 +214,9 @@ class Examples:
         """
         call = f"tailrace.examples, label '{self._new(name)}'"
         arguments.frame(frame, name)
+        named: dict[str, object] = {"name": name}
         options = (
-            {"name": name}
+            named
             | arguments.Columns(call, frame).named(time=time)
             | arguments.durations(after=after, before=before)
             | arguments.texts(match=match, on_stall=on_stall, **arguments.given(where=where))
@@ -227,7 +224,8 @@ class Examples:
             | arguments.counts(**arguments.given(max_matches=max_matches))
         )
         if attribution is not None:
-            options["attribution"] = text_of(attribution)
+            _check(attribution)
+            options["attribution"] = attribution
         _start(since)
         one = Label(name, frame, self._on if on is None else on, since, options)
         return replace(self, _labels=(*self._labels, one))
@@ -252,16 +250,17 @@ class Examples:
             frame: the values, a row for each update. A stream needs a watermark on `time`.
             time: the column of their event time.
             on: the key columns, if they aren't those of `examples`.
-            max_age: how much older than the impression's time less `delay` they may be; None: any age.
-            delay: how long before the impression they have to be at least.
+            max_age: how much older than the impression's time less `delay` they may be; None: however old.
+            delay: the minimum time from them to the impression.
 
         Raises:
             TypeError: an argument has a wrong Python type.
         """
         call = f"tailrace.examples, features '{self._new(name)}'"
         arguments.frame(frame, name)
+        named: dict[str, object] = {"name": name}
         options = (
-            {"name": name}
+            named
             | arguments.Columns(call, frame).named(time=time)
             | arguments.durations(delay=delay, **arguments.given(max_age=max_age))
         )
@@ -272,15 +271,15 @@ class Examples:
         """Emits several versions of each example, from one state.
 
         A version is emitted when the watermark reaches the impression's time plus a horizon, with the events
-        that have happened up to there and have arrived. The final one is emitted when the longest of the
-        labels' windows has closed: it is the example without horizons. The sample is applied to each version.
+        that have happened up to there and have come. The final one is emitted when the longest of the labels'
+        windows has closed: it is the example without horizons. Sampling is applied to each version.
 
         Args:
-            horizons: ascending durations, up to the longest `after` of a label.
-            emit: which versions are emitted. "all". "changes": the first and the final one, and those between
-                in which a label's column differs from the previous version's. "late_positives": the first
-                one, and each in which a label that was empty has events. "defer": the first and the final
-                one.
+            horizons: durations that ascend, up to the longest `after` of a label.
+            emit: the versions that are emitted. "all". "changes": the first and the final one, and those
+                between in which a label's column differs from the version before. "late_positives": the
+                first one, and each in which a label that was empty has events. "defer": the first and the
+                final one.
 
         Returns:
             A definition whose examples have three additional columns after those of labels: `horizon`, string
@@ -302,7 +301,7 @@ class Examples:
     def sample(self, rates: Mapping[str, float], *, seed: int, weight: str = "weight") -> Examples:
         """Keeps a share of the examples.
 
-        The choice depends on an example's keys, its time and the seed alone. So restarts, retries and batch
+        The choice depends on the keys, the time and the seed alone. So restarts, retries and batch
         jobs choose the same ones. The progress counts those that each predicate has left out.
 
         Args:
@@ -371,7 +370,7 @@ class Examples:
         lines += [self._part("label", one) for one in self._labels]
         lines += [self._part("features", one) for one in self._features]
         if self._horizons:
-            lines.append(_call("horizons", *map(_duration, self._horizons), **_named(emit)))
+            lines.append(_call("horizons", *self._horizons, **_named(emit)))
         if self._sample is not None:
             lines.append(_call("sample", self._sample.rates, **_named(self._sample.options)))
         return "\n    .".join(lines)
@@ -379,7 +378,11 @@ class Examples:
     def _part(self, method: str, one: Label | Features) -> str:
         keys = {} if one.on is self._on else {"on": one.on}
         since = {"since": one.since} if isinstance(one, Label) and one.since is not None else {}
-        options = {name: value for name, value in one.options.items() if name != "name"}
+        options = {
+            name: value.text if isinstance(value, Attribution) else value
+            for name, value in one.options.items()
+            if name != "name"
+        }
         return _call(method, one.name, **keys, **_named(options), **since)
 
     def _planned(self, *, streaming: bool) -> DataFrame:
@@ -392,24 +395,34 @@ class Examples:
                     condition="TAILRACE_JOIN_MIXED_BATCH_AND_STREAM",
                     parameters={"argument": name},
                 )
-        sample = self._sample or Sample({}, {})
         with self._told_whose_on(named):
-            return self._plan(sample)
+            return self._plan()
 
-    def _plan(self, sample: Sample) -> DataFrame:
+    def _plan(self) -> DataFrame:
+        columns = arguments.Columns("tailrace.examples", self._impressions)
+
+        def side(one: Label | Features, **more: object) -> dict[str, object]:
+            pairs = arguments.keys(one.on, columns, arguments.Columns("tailrace.examples", one.frame))
+            return {"frame": one.frame, "on": pairs, **one.options, **more}
+
+        sample = self._sample and {
+            "rates": [
+                {"predicate": predicate, "rate": rate} for predicate, rate in self._sample.rates.items()
+            ],
+            **self._sample.options,
+        }
         return calls.plan(
             "examples",
             self._impressions,
-            [one.frame for one in self._labels],
-            *self._keys(self._labels),
-            [_start(one.since) for one in self._labels],
-            [one.options for one in self._labels],
-            [one.frame for one in self._features],
-            *self._keys(self._features),
-            [one.options for one in self._features],
-            [text for predicate, rate in sample.rates.items() for text in (predicate, _double(rate))],
-            list(self._horizons),
-            self._options | sample.options,
+            impressions=self._impressions,
+            labels=[
+                side(one, since=_start(one.since), attribution=_fields(one.options.get("attribution")))
+                for one in self._labels
+            ],
+            features=[side(one) for one in self._features],
+            sample=sample,
+            horizons=self._horizons,
+            **self._options,
         )
 
     def _with_frames(self, frames: Mapping[str, DataFrame]) -> Examples:
@@ -447,13 +460,16 @@ class Examples:
                     )
             raise
 
-    def _keys(self, sides: Sequence[Label | Features]) -> tuple[list[list[str]], list[list[str]]]:
-        """The key columns of the impressions, and those of each other side."""
-        left = arguments.Columns("tailrace.examples", self._impressions)
-        pairs = [
-            arguments.keys(one.on, left, arguments.Columns("tailrace.examples", one.frame)) for one in sides
-        ]
-        return [lefts for lefts, _ in pairs], [rights for _, rights in pairs]
+
+def _check(attribution: object) -> None:
+    if not isinstance(attribution, Attribution):
+        raise TypeError(
+            f"`attribution` is tailrace.last_touch() or one of its kind, not {type(attribution).__name__}."
+        )
+
+
+def _fields(attribution: object) -> dict[str, object] | None:
+    return asdict(attribution) if isinstance(attribution, Attribution) else None
 
 
 def _start(since: str | datetime | None) -> Column | None:
@@ -489,25 +505,10 @@ def _shares_of(rates: Mapping[str, float]) -> dict[str, float]:
     return shares
 
 
-def _named(options: Mapping[str, str]) -> dict[str, object]:
-    return {
-        name: int(value) if name in _NUMBERS else _duration(value)
-        for name, value in options.items()
-        if _DEFAULTS.get(name) != value
-    }
-
-
-def _duration(value: str) -> object:
-    """What a `timedelta` has become is one again; other texts are as they are."""
-    found = _MICROSECONDS.fullmatch(value)
-    return timedelta(microseconds=int(found[1])) if found else value
+def _named(options: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in options.items() if _DEFAULTS.get(name) != value}
 
 
 def _call(method: str, /, *values: object, **named: object) -> str:
     arguments = [*map(repr, values), *(f"{key}={value!r}" for key, value in named.items())]
     return f"{method}({', '.join(arguments)})"
-
-
-def _double(rate: float) -> str:
-    """As Java reads it."""
-    return "NaN" if math.isnan(rate) else repr(rate).replace("inf", "Infinity")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,7 +35,7 @@ class ExportedJoin:
 
 @dataclass(frozen=True)
 class Exported:
-    """The result of `export_state`, or of its dry run.
+    """The result of `export_state`: the files that it has written, or would write.
 
     Attributes:
         checkpoint: the query's checkpointLocation.
@@ -61,7 +60,7 @@ class Exported:
 
 @dataclass(frozen=True)
 class Imported:
-    """The result of `import_state`, or of its dry run.
+    """The result of `import_state`: the checkpoint that it has made, or would make.
 
     Attributes:
         checkpoint: the new checkpoint.
@@ -90,11 +89,11 @@ def export_state(
         tailrace.export_state(spark, "/data/checkpoint", "/data/export")
         spark.read.parquet("/data/export/operator-0/left")
 
-    The export has left rows that haven't been emitted, with all of their columns, and right rows that the
-    join still keeps. With eager matching, `matches` has the left and the right row of each match so far. If
-    labels were late, `right` has a column `_behind` with the watermark at which a row was late. If left rows
-    that were emitted may be amended, `emitted` has their parts that the state keeps. The query must be
-    stopped, by `stop()` or by a failure. The checkpoint isn't changed.
+    It has each left row that hasn't been emitted, with all of its columns, and each right row that the join
+    keeps. With eager matching, `matches` has the left and the right row of each match so far. If labels came
+    late, `right` has a column `_behind` with the watermark that a late one was behind. If left rows that were
+    emitted may be amended, `emitted` has what the state keeps of them. The query must be stopped, by `stop()`
+    or by a failure. Nothing of the checkpoint is changed.
 
     Args:
         spark: a session that `configure` has set up.
@@ -113,13 +112,12 @@ def export_state(
         TailraceSessionError: the session lacks the jar or the extension.
     """
     arguments.session(spark)
-    told = json.loads(
-        calls.exported(
-            spark,
-            arguments.path(checkpoint, "checkpoint"),
-            arguments.path(to, "to"),
-            arguments.dry_run(dry_run),
-        )
+    told = calls.ask(
+        "export_state",
+        spark,
+        checkpoint=arguments.path(checkpoint, "checkpoint"),
+        to=arguments.path(to, "to"),
+        dry_run=arguments.flag(dry_run, "dry_run"),
     )
     return Exported(
         checkpoint=told["checkpoint"],
@@ -166,9 +164,9 @@ def import_state(
         # and start `labels` with this checkpoint
 
     Give the left rows that haven't been emitted, and the right rows that they and later ones may match. Left
-    rows are emitted when the watermark has passed their windows, at once if it has. With `how="inner"`, pairs
-    of two imported rows count as already emitted. The query has one `tailrace.join`, without hot keys, and no
-    other state.
+    rows are emitted when the watermark has passed their windows, at once if it has. Of `how="inner"`, pairs
+    of two imported rows count as emitted. The query has one `tailrace.join`, without hot keys, and no other
+    state.
 
     With `export` the rows, offsets, watermark and batch are those of an export, where they aren't given.
     The query may have another `on`, `how`, `before` or `after` than the one that was exported. With the same
@@ -208,7 +206,7 @@ def import_state(
     """
     path = arguments.path(checkpoint, "checkpoint")
     directory = None if export is None else arguments.path(export, "export")
-    options = arguments.dry_run(dry_run)
+    arguments.flag(dry_run, "dry_run")
     if arguments.is_session(query):
         if (
             directory is None
@@ -216,20 +214,28 @@ def import_state(
             or offsets
         ):
             raise TypeError("`import_state` of a session takes `export` alone; others need the query.")
-        return Imported(path, dry_run, *calls.imported("importExport", query, path, directory, options))
+        made = calls.ask("import_state", query, checkpoint=path, export=directory, dry_run=dry_run)
+        return Imported(path, dry_run, **made)
     arguments.kind(query, DataFrame, "query")
     if (directory is None) == (left is None) or (left is None) != (right is None):
         raise TypeError("`import_state` takes `left` and `right`, or `export`.")
     for name, rows in (("left", left), ("right", right)):
         if rows is not None:
             arguments.kind(rows, DataFrame, name)
-    if watermark is not None:
-        options["watermark"] = str(_millis(watermark))
-    if batch is not None:
-        options["batch"] = arguments.count(batch, "batch")
-    lines = arguments.names(offsets, "offsets")
-    made = calls.imported("importState", query, path, directory, left, right, lines, options)
-    return Imported(path, dry_run, *made)
+    made = calls.ask(
+        "import_state",
+        query,
+        query=query,
+        checkpoint=path,
+        export=directory,
+        left=left,
+        right=right,
+        watermark=None if watermark is None else _millis(watermark),
+        batch=None if batch is None else arguments.count(batch, "batch"),
+        offsets=arguments.names(offsets, "offsets"),
+        dry_run=dry_run,
+    )
+    return Imported(path, dry_run, **made)
 
 
 def _millis(moment: dt.datetime) -> int:

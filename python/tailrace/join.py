@@ -75,68 +75,67 @@ def join(
             "last", or the "nearest" to left_time.
         max_matches: with how="left", how many matches to keep for each left row, the earliest first; one or
             more. None keeps all.
-        on_late: what happens to a late row, at or before the watermark, that isn't accepted (see
-            `late_labels`). "drop": it is left out, and counted in the operator's metrics. "mark": it is
-            emitted as a row of its own, with "late_left" or "late_right" in a column `_mark`. A late left
-            row has an empty group. A late right row has itself as the only match, and null in all left
-            columns but the keys.
-        late_labels: whether a late right row is accepted while the window of a left row that it may match is
-            open, that is, until the watermark has passed left_time + after. Only times count, and the
-            watermark of the previous micro-batch. Emitted rows never change. False: no late row is accepted.
-            None: they are accepted. With how="inner" and `before` above zero, however, the setting is pinned
-            by the checkpoint, and None keeps the checkpoint's value; checkpoints of earlier releases accept
-            no late rows.
-        release_every: with how="left" on streams, the longest time that a left row stays buffered after the
-            watermark has passed left_time + after: a duration, as for `before`, or "batch" for no such time.
-            Rows that are emitted together cost less. Rows stay buffered if the watermark advances by less
-            than this in a micro-batch, and when input stops or a run ends. Operators downstream see a
-            watermark that is lower by this time. The setting is pinned by the checkpoint. None keeps the
-            checkpoint's value; the default of a new checkpoint is (before + after) / 64, which is 28 seconds
-            for half an hour.
-        close_after: with how="left" on streams, buffered rows are emitted, as they are, when the query has
-            had no input for this time by the clock, without advancing the watermark. Rows that arrive for
-            them afterwards are late: left rows up to the newest emitted one, and right rows that only such
-            left rows can match. Only time in which the query asks its sources and gets nothing counts, from
-            the last input of this run: neither downtime nor time with unread input counts. A run with
-            `availableNow` closes nothing. It may change at a restart. None: rows stay buffered until the
-            watermark advances.
+        on_late: what is done with a row at or behind the watermark that isn't taken (see `late_labels`).
+            "drop": it is left out, and counted in the operator's metrics. "mark": it is emitted as a row of
+            its own, with "late_left" or "late_right" in a column `_mark`. A late left row has an empty
+            group. A late right row has itself as the only match, and null in all left columns but the keys.
+        late_labels: whether a right row at or behind the watermark is taken as long as the window of a left
+            row that it may match is open: the watermark has not passed left_time + after. It is judged by
+            times alone, by the watermark of the micro-batch before. Emitted rows never change. False:
+            no such row is taken. None: they are taken. But with how="inner" and `before` above zero, a
+            checkpoint is bound to it, and None continues with that of the checkpoint: one of an earlier
+            release has none.
+        release_every: with how="left" on streams, the longest that a left row waits for others after the
+            watermark has passed left_time + after: a duration, as for `before`, or "batch" for no wait. Rows
+            that leave together cost less. Rows wait where the watermark moves by less than that in a
+            micro-batch, and when input stops or a run ends. Downstream operators see a watermark that is
+            lower by it. A checkpoint is bound to it. None keeps the checkpoint's value; the default is
+            (before + after) / 64, 28 seconds for half an hour.
+        close_after: with how="left" on streams, the rows that wait come out, as they are, when the query has
+            had no input for so long by the clock, though the watermark stands. Rows that come for them later
+            are late: left rows up to the newest one that has been emitted, and right rows that only such left
+            rows can match. The watermark stays as it is. Only time in which the query asks its sources and
+            gets nothing counts, from the last input of this run: not the time when it is down, nor while
+            something is unread. A run with `availableNow` closes nothing. It may change at a restart. None:
+            rows wait for the watermark.
         early: with how="left", a first version of each left row is emitted when the watermark has passed
-            left_time + early, with the matches up to that time, and the final one when the window has
-            closed: the same as `horizons=[early]`.
-        horizons: with how="left", ascending durations, up to `after`. A version of each left row is emitted
-            when the watermark has passed its time plus each of them, with the matches up to that time that
-            have arrived, and the final one as without horizons. The state holds the left row once. Versions
-            stay buffered as `release_every` says, but at most for (before + their horizon) / 64. Matching is
-            lazy. The horizons are pinned by the checkpoint, and `after` can't grow. An empty list is refused.
+            left_time + early, with the matches up to there, and the final one when the window has closed:
+            the same as `horizons=[early]`.
+        horizons: with how="left", durations that ascend, up to `after`. A version of each left row is emitted
+            when the watermark has passed its time plus each of them, with the matches up to there that have
+            come, and the final one as without horizons. The state holds the left row once. Versions wait for
+            others as `release_every` says, but no longer than a 64th of before + their horizon. Matching is
+            lazy. A checkpoint is bound to the horizons, and `after` can't grow. An empty list is refused.
         emit: which versions are emitted. "all". "changes": the first and the final one, and those between
             whose group differs from the previous version's. "late_positives": the first one, and then the
             first one with a match if the versions before it had none. "defer": the first and the final one.
         release: with match="first" and `before` zero, when a left row is emitted. "closed": when its window
             has closed. "decided": as soon as the watermark has passed its first match, because no earlier one
-            can arrive; it is evicted then. Right rows are evicted when the watermark passes them. A left row
-            without a match is emitted when its window has closed. The rows are the same, except that a late
-            label finds only left rows that are still buffered. A left row with a null key is emitted at once.
-            The setting is pinned by the checkpoint. It has no effect on batch DataFrames.
-        exactly_one: with how="inner", asserts that pairs are one-to-one: a left row has at most one match,
-            and a right row is the match of at most one left row, as with an id. Both rows are evicted as soon
-            as they are paired, not at the end of the window. If the data violates this, each right row takes
-            the earliest unpaired left row of its window; left rows that arrive in a later micro-batch than
-            their right rows take the earliest of these. Omitted matches, and rows that are evicted without a
-            partner, are counted: `matchesLeftOut`, `unpairedRows`. The setting is pinned by the checkpoint.
+            can come; it leaves the state then. Right rows leave when the watermark passes them. A left row
+            without a match is emitted when its window has closed. The rows are the same, but that a late
+            label finds only left rows that are still there. A left row with a null key is emitted at once. A
+            checkpoint is bound to it. In batch DataFrames it changes nothing.
+        exactly_one: with how="inner", asserts that a left row has at most one match, and that a right row is
+            the match of at most one left row: for instance, both have an id. Both rows leave the state as
+            soon as they have been paired, not at the end of the window. Where the data breaks it, each right
+            row takes the earliest left row of its window that is free; left rows that come in a later
+            micro-batch than their right rows take the earliest of these. Matches that are left out, and rows
+            that leave without a partner, are counted: `matchesLeftOut`, `unpairedRows`. A checkpoint is bound
+            to it.
         amend_for: with how="left", how long after its window has closed a left row may be amended: a
-            duration of more than zero. A right row that arrives before the watermark has passed
-            left_time + after + amend_for, however late, makes the join emit the left row's group again: a
-            row with the key columns and `left_time`, null in the other left columns, the whole new group,
-            and "amended" in a column `_mark`. It is emitted in the micro-batch that has read the right row,
-            once per micro-batch, and only if the group has changed. The state keeps the keys and times of
-            left rows, and their right rows, for this additional time. It may change at a restart: left rows
-            that were emitted before it was set aren't amended. Rows that `close_after` has flushed are
-            amended, too, by right rows on time as by late ones. Amended rows are late for operators
-            downstream. Batch DataFrames have none.
-        hot: keys whose left rows would overload a single task (salting): values of the key column, or tuples
-            with a value for each of several columns. Their left rows are split over `hot_parts` partitions,
-            and their right rows are kept in each of these. Both settings are pinned by the checkpoint. The
-            output is the same. It needs on_late="drop".
+            duration of more than zero. A right row that comes until the watermark has passed
+            left_time + after + amend_for, however late, gives the left row's group again: a row with the
+            key columns and `left_time`, null in the other left columns, the whole new group, and "amended"
+            in a column `_mark`. It is emitted in the micro-batch that has read the right row, once a
+            micro-batch, and only if the group has changed. The state has the keys and times of left rows,
+            and their right rows, for so much longer. It may change at a restart: left rows that have come
+            out before it was given aren't amended. Rows that `close_after` has let out are amended, too, by
+            right rows in time as by late ones. Downstream operators see amended rows behind their
+            watermark. Batch DataFrames have none.
+        hot: keys with so many left rows that one task would be busy with each of them: values of the key
+            column, or tuples with a value for each of several. Their left rows are split over `hot_parts`
+            partitions, and their right rows are kept in each of these. A checkpoint is bound to both. What
+            is emitted is the same. It needs on_late="drop".
         hot_parts: 2 to 1,024.
 
     Returns:
@@ -171,7 +170,7 @@ def join(
     arguments.frame(left, "left")
     arguments.frame(right, "right")
     lefts, rights = arguments.Columns("tailrace.join", left), arguments.Columns("tailrace.join", right)
-    on_left, on_right = arguments.keys(on, lefts, rights)
+    pairs = arguments.keys(on, lefts, rights)
     options = (
         lefts.named(left_time=left_time)
         | rights.named(right_time=right_time)
@@ -185,8 +184,9 @@ def join(
     options |= arguments.texts(emit=emit, release=release) | arguments.durations(
         **arguments.given(early=early, amend_for=amend_for)
     )
-    keys = [] if hot is None else arguments.values(hot, "hot")
-    ends = [] if horizons is None else arguments.several_durations(horizons, "horizons")
+    keys = None if hot is None else arguments.values(hot, "hot")
+    ends = None if horizons is None else arguments.several_durations(horizons, "horizons")
     if horizons is not None and not ends:
         raise TypeError('`horizons` is an empty list: give durations such as "10 minutes", or leave it out.')
-    return calls.plan("join", left, right, on_left, on_right, keys, ends, options)
+    sides = {"left": left, "right": right, "on": pairs}
+    return calls.plan("join", left, **sides, **options, hot=keys, horizons=ends)

@@ -1,4 +1,4 @@
-"""Label maturity: delays and rates of labels in training examples, and sufficient window lengths."""
+"""Label maturity: delays, rates and sufficient windows of labels, from training examples."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ def label_maturity(
 
         `versions` (array of `horizon`, string, and of `rows`, `matched`, `positives`, `labels`, bigints; null
         if the rows aren't versions): the same counts of the versions at each horizon, the final one last.
-        With emit="all" each example has each version, and `labels` of a horizon divided by those of the final
-        one is the share that had arrived when the watermark passed it. Other versions are those emitted.
+        With emit="all" each example has each version, and `labels` of a horizon by those of the final one is
+        the share that had come when the watermark passed it. Other versions are those that were emitted.
 
         `rank_error` (double): by how much the rank of a quantile or a share may be wrong, in 99 of 100 cases;
         0 where both are exact, up to 1,000 labels. `event_sketch` and `arrival_sketch` (binary): KLL
@@ -175,7 +175,7 @@ def merge_maturity(
 
 @dataclass(frozen=True)
 class _Told:
-    """The parameters of a report from sums and sketches.
+    """The numbers that a report makes of sums and sketches.
 
     Attributes:
         horizons: microseconds.

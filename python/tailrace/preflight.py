@@ -1,4 +1,4 @@
-"""An estimate of a label join of streams from stored rows, before it runs."""
+"""The forecast of a label join of streams, from rows that have been landed: before it runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SAMPLE = 50_000  # rows of a side, whose bytes are measured
 
 @dataclass(frozen=True)
 class Preflight:
-    """The result of `preflight`. A row of `summary` or `windows` is for one `after` and one watermark delay.
+    """The forecast of `preflight`. A row of `summary` or `windows` has one `after` and one watermark delay.
 
     Attributes:
         summary: `after_seconds` and `delay_seconds` (double). `left_rows` and `right_rows` that arrive;
@@ -78,10 +78,10 @@ def preflight(
         )
         expected.summary.show()
 
-    It runs a few Spark jobs over the rows, one of them the join with the longest `after`. Then it
-    simulates the micro-batches in the driver. Rows are assigned to micro-batches by their arrival, and the
-    watermark is the minimum of both streams' newest times less the delay. The join is that of how="left",
-    with lazy matching. Rows of a part of the keys give that part of the state.
+    It runs a few Spark jobs over the rows, one of them the join with the longest `after`. Then it goes
+    through the micro-batches in the driver. Rows come in micro-batches by their arrival, and the watermark is
+    the minimum of both streams' newest times less the delay. The join is that of how="left", with lazy
+    matching. Rows of a part of the keys give that part of the state.
 
     Args:
         left: the rows of the left stream: a batch DataFrame with the columns that the stream will have.
@@ -112,7 +112,7 @@ def preflight(
     arguments.frame(left, "left")
     arguments.frame(right, "right")
     lefts, rights = arguments.Columns(CALL, left), arguments.Columns(CALL, right)
-    on_left, on_right = arguments.keys(on, lefts, rights)
+    pairs = arguments.keys(on, lefts, rights)
     ranks = sketches.ranks(quantiles, CALL, "quantiles")
     spark = left.sparkSession
     asked = _Asked(
@@ -136,7 +136,10 @@ def preflight(
             arrival=arrivals.get(f"{side}_arrival"),
             trigger=asked.trigger,
         )
-        for side, frame, keys in (("left", left, on_left), ("right", right, on_right))
+        for side, frame, keys in (
+            ("left", left, [key for key, _ in pairs]),
+            ("right", right, [key for _, key in pairs]),
+        )
     ]
     cells = {side.side: side.cells(asked.cell) for side in sides}
     clock = Clock.of(cells["left"], cells["right"])
@@ -149,8 +152,7 @@ def preflight(
         window=length,
         end=clock.end,
     )
-    options = {"after": f"{asked.after[-1]} microseconds", "before": f"{asked.before} microseconds"} | times
-    sizes = _sizes(left, right, on_left, on_right, options)
+    sizes = _sizes(left, right, on=pairs, after=asked.after[-1], before=asked.before, **times)
     states = {
         (long, delay): held(clock, cells, sizes, asked.shape(spark, long, delay))
         for long in asked.after
@@ -207,13 +209,12 @@ def _release(spark: SparkSession, value: Duration | None) -> int | None:
     return None if value is None else _micros(spark, "release_every", value)
 
 
-def _sizes(
-    left: DataFrame, right: DataFrame, on_left: list[str], on_right: list[str], options: Mapping[str, str]
-) -> dict[str, Bytes]:
-    measured = calls.sampled_state(left.limit(_SAMPLE), right.limit(_SAMPLE), on_left, on_right, options)
+def _sizes(left: DataFrame, right: DataFrame, **options: object) -> dict[str, Bytes]:
+    samples = {"left": left.limit(_SAMPLE), "right": right.limit(_SAMPLE)}
+    measured = calls.ask("sampled_state", left, **samples, **options)
     return {
-        side: Bytes(stored / max(1, rows), file / max(1, rows))
-        for side, (rows, stored, file) in zip(("left", "right"), measured, strict=True)
+        side: Bytes(one["bytes"] / max(1, one["rows"]), one["file_bytes"] / max(1, one["rows"]))
+        for side, one in zip(samples, measured, strict=True)
     }
 
 

@@ -1,7 +1,8 @@
-"""Recursion in a stream: an operation is applied to its own results until it returns no rows."""
+"""Recursion in a stream: rows are given to an operation again and again, until it gives none."""
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING
 
 from tailrace._bridge import arguments, calls
@@ -87,10 +88,10 @@ def recursively(
     neither. So is a sample where each hop takes a micro-batch; use `where(rand() < fraction)`.
 
     Each batch's counts are in the query's progress, `observedMetrics["tailrace.recursion"]` (with a `name` of
-    its own: `"tailrace.recursion.<name>"`): `mode`, `rows` emitted, `fedBack`, `deepest`, `stopped` by
-    a limit, `cycles`, and `hops`: `hop`, `rows` and `ms` of each of the first hundred. In the mode "feedback"
-    `ms` is the time of the longest task as a whole, and all rows count for hop 1 unless `max_depth` or
-    `depth_column` is given.
+    its own: `"tailrace.recursion.<name>"`): `mode`, `rows` that were emitted, `fedBack`, `deepest`, `stopped`
+    by a limit, `cycles`, and `hops`: `hop`, `rows` and `ms` of each of the first hundred. In the mode
+    "feedback" `ms` is the time of the longest task as a whole, and all rows count for hop 1 unless
+    `max_depth` or `depth_column` is given.
 
     Args:
         frame: a stream; or a batch DataFrame, if `op` has no state.
@@ -103,15 +104,15 @@ def recursively(
             together. None: any number. The time of a micro-batch isn't limited.
         on_limit: "fail": the query ends with an error that names some of the rows. "drop": no row beyond the
             limit is emitted, and they are counted.
-        depth_column: the name of a column to be added, int: the hop that returned a row, from 1 on.
+        depth_column: the name of a column to be added, int: the hop at which a row was emitted, from 1 on.
         path_columns: the columns that are the key of a row, of types that can be compared; null is equal to
             null. A column `path` is added: an array of the keys that the row has come by, from the key of
             the first row to its own; of structs with several columns. A cycle is a row whose key is in its
             own path already.
-        on_cycle: with `path_columns`, what happens to a row that closes a cycle. "fail": the query ends with
-            an error that names the path. "drop": the row is left out. "mark": it is emitted, with "cycle" in
-            a column `_mark`, and isn't passed to `op` again.
-        mode: "auto", or one of the two to require it: an `op` that doesn't support the mode is refused.
+        on_cycle: with `path_columns`, what is done with a row that closes a cycle. "fail": the query ends
+            with an error that names the path. "drop": the row is left out. "mark": it is emitted with "cycle"
+            in a column `_mark`. It doesn't go round again.
+        mode: "auto", or one of the two to insist on it: an `op` that can't go round that way is refused.
         name: the name of the recursion in the checkpoint and in the query's progress. Never change it. Two
             recursions of one query need two names. A checkpoint of other recursions is refused when the query
             starts.
@@ -120,8 +121,8 @@ def recursively(
         A DataFrame with the columns of `frame`, then `depth_column`, `path` and `_mark` as requested.
 
     Raises:
-        TailraceRecursionError: `op` can't end, returns its argument, doesn't use it, returns other columns,
-            or has an operation that isn't supported; or an option is invalid.
+        TailraceRecursionError: `op` can't end, returns its argument, doesn't use it, gives other columns, or
+            has an operation that can't go round; or an option is invalid.
         TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument, or the result of `op`, has a wrong Python type.
     """
@@ -132,11 +133,12 @@ def recursively(
     chosen = arguments.texts(on_limit=on_limit, on_cycle=on_cycle, mode=mode, name=name)
     limits = arguments.counts(**arguments.given(max_depth=max_depth, max_rows=max_rows))
     options = chosen | limits | arguments.texts(**arguments.given(depth_column=depth_column))
-    path = columns.names(() if path_columns is None else path_columns, "path_columns")
-
-    def checked(argument: DataFrame) -> DataFrame:
-        result = op(argument)
-        arguments.frame(result, "result of op")
-        return result
-
-    return calls.recursion(frame, checked, path, options)
+    options |= {
+        "frame": frame,
+        "path_columns": columns.names(() if path_columns is None else path_columns, "path_columns"),
+        # The same in both calls, and in no other recursion.
+        "id": -secrets.randbits(62) - 1,
+    }
+    result = op(calls.plan("recursively", frame, **options))
+    arguments.frame(result, "result of op")
+    return calls.plan("recursively", frame, **options, result=result)

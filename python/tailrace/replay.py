@@ -71,11 +71,10 @@ def filter_replays(
         offset: the bigint column of source offsets.
         order: the columns of the topic and the partition that a record was read from, then of its offset
             there. All records of one producer and source partition have to be in one of these partitions.
-        disorder: how far below the greatest offset, in offsets, a record may arrive and still be
-            distinguished from its replay: 0 for a source that is read in order. At most 4096; it costs one
-            bit for each mark.
-        on_replay: "drop": replays are left out, and counted. "mark": they are emitted, too, with "replay" in
-            a column `_mark`.
+        disorder: how far below the greatest offset, in offsets, a record may come and still be told from its
+            replay: 0 for a source that is read in order. At most 4096; it costs one bit for each mark.
+        on_replay: "drop": replays are left out, and counted. "mark": they are emitted, with "replay" in a
+            column `_mark`.
         forget_after: a duration: an origin without a record for longer than this loses its mark, so that the
             table doesn't grow indefinitely. A warning names it (TAILRACE_REPLAY_FORGOTTEN) and `forgotten`
             counts it. When it comes back, `returned` counts it, and its first record passes. Choose it longer
@@ -115,7 +114,8 @@ def filter_replays(
         | arguments.durations(**arguments.given(forget_after=forget_after))
         | columns.named(**arguments.given(event_time=event_time))
     )
-    return calls.plan("filterReplays", frame, metadata, columns.names(order, "order"), options)
+    ordered = columns.names(order, "order")
+    return calls.plan("filter_replays", frame, frame=frame, metadata=metadata, order=ordered, **options)
 
 
 def producer_id(
@@ -218,7 +218,7 @@ def source_partition(partition: ColumnOrName, destination_partitions: int) -> Co
     Raises:
         TypeError: `destination_partitions` isn't an int.
     """
-    count = int(arguments.count(destination_partitions, "destination_partitions"))
+    count = arguments.count(destination_partitions, "destination_partitions")
     return F.call_function("source_partition", _column(partition, "partition"), F.lit(count))
 
 

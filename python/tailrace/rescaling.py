@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,7 +32,7 @@ class RescaledSide:
 
 @dataclass(frozen=True)
 class Rescaled:
-    """The result of `rescale`, or of its dry run.
+    """The result of `rescale`: the change that it has made, or would make.
 
     Attributes:
         before: the number of state partitions that the checkpoint had.
@@ -66,15 +65,15 @@ def rescale(
         tailrace.rescale(spark, "/data/checkpoint", 400)
         # and start the query again, as before
 
-    Spark takes `spark.sql.shuffle.partitions` of a streaming query from its checkpoint, so without this
-    call it can never change. The query must be stopped, by `stop()` or by a failure; one that runs in another
-    process isn't detected before it has begun a micro-batch. The output is the same with either number. A
-    Spark job splits the state, with one task for each previous partition. It reads and writes each row once;
-    a number that isn't a multiple or divisor of the old one makes more and smaller files.
+    Spark takes `spark.sql.shuffle.partitions` of a streaming query from its checkpoint, so that without this
+    it is for life. The query must be stopped, by `stop()` or by a failure; one that runs in another process
+    isn't noticed before it has begun a micro-batch. The emitted rows are the same with either number. A Spark
+    job splits the state, with one task for each former partition. It reads and writes each row once; a number
+    that is no multiple or divisor of the old one makes more and smaller files.
 
-    After an error or a crash the query resumes with either the old or the new number. If Spark refuses to
-    start it, repeat the call. The query deletes the old state when it has completed a micro-batch with the
-    new number, and then can't be rolled back to an earlier point.
+    After an error or a crash the query resumes with the old number, or with the new one. Where Spark refuses
+    to start it, the same call again helps. The query deletes the old state when it has completed a
+    micro-batch with the new number, and can't be set back behind this point then.
 
     Args:
         spark: a session that `configure` has set up.
@@ -96,10 +95,11 @@ def rescale(
     """
     arguments.session(spark)
     number = arguments.count(partitions, "partitions")
-    options = arguments.dry_run(dry_run)
+    options = arguments.flags(dry_run=dry_run)
     if to is not None:
         options["to"] = arguments.path(to, "to")
-    told = json.loads(calls.rescaled(spark, arguments.path(checkpoint, "checkpoint"), number, options))
+    path = arguments.path(checkpoint, "checkpoint")
+    told = calls.ask("rescale", spark, checkpoint=path, partitions=number, **options)
     return Rescaled(
         before=told["before"],
         after=told["after"],

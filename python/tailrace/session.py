@@ -13,7 +13,7 @@ from tailrace.errors import TailraceSessionError
 
 EXTENSION = "io.tailrace.TailraceExtensions"
 
-# For a Spark Connect server.
+# The class of a Spark Connect server.
 RELATIONS = "io.tailrace.connect.TailraceRelations"
 
 _RELATIONS = "spark.connect.extensions.relation.classes"

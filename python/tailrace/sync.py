@@ -98,40 +98,39 @@ def sync_join(
             without a partition whose records are all filtered before the join. None: a warning after one
             minute. Time in which the query is down, or in which no partition has rows, doesn't count: a
             micro-batch counts at most an eighth of it.
-        future_limit: how far ahead of the micro-batch's clock an event time is accepted. None: any time is.
-        on_future: what happens to rows further ahead. "clamp": their partition advances to the limit, and
-            the rows stay buffered until their time. "mark": they don't move their partition, and are emitted
-            as they are read, without a match, with "future" in a column `_mark`. "fail": the query ends with
-            an error.
-        on_duplicate: what happens to further rows of a key. A left row takes all right rows that it may
-            join. The first by event time is the match, the others are duplicates. Left rows are matched
-            in the order of time; another one that finds nothing is a duplicate if it is released in the same
+        future_limit: how far ahead of the micro-batch's clock an event time is believed. None: any time is.
+        on_future: the treatment of rows further ahead. "clamp": their partition is as far as the limit, and
+            the rows wait for their time. "mark": they don't move their partition, and are emitted as they are
+            read, without a match, with "future" in a column `_mark`. "fail": the query ends with an error.
+        on_duplicate: the treatment of further rows of a key. A left row takes all right rows that it may
+            join. The first by event time is the match, the others are duplicates. Of left rows, the earlier
+            one is served first; another one that finds nothing is a duplicate if it is released in the same
             micro-batch. So the result of "drop" and "mark" depends on how the streams are read. That of
             "emit" doesn't, unless left rows of one key arrive out of order or from several partitions.
             "emit": left duplicates are emitted without a match, right ones are dropped. "drop": both are
             dropped. "mark": both are emitted, with "duplicate" in a column `_mark`. They are always counted.
-        on_unmatched_right: what happens to right rows that no left row has joined. "drop" counts them,
+        on_unmatched_right: the treatment of right rows that no left row has joined. "drop" counts them,
             "emit" emits them with nulls in all left columns but the keys. Right rows with a null key
             or a null time are never emitted. They are counted in the operator's metric `nullKeyRightRows`.
-        exactly_one: asserts that pairs are one-to-one: a left row has at most one right row that it may join,
-            and a right row at most one left row, as with ids that are unique on both sides. A pair is then
-            emitted in the micro-batch that brings the later of its two rows, before the sync time has passed
-            it, and neither row is buffered any longer. A left row without a right row is emitted at the same
-            time as without this option. The emitted rows are the same, too, in another order. If the data
-            violates it, left rows of a micro-batch are matched in the order of time, then of content; over
-            several micro-batches, rows that arrived first are matched first. Each left row is still emitted
-            once, except for `on_duplicate`: further rows are duplicates only among those of one micro-batch.
-            A surplus right row is buffered for a left row that may join it, and is counted as
-            `unmatchedRight` when it expires. It may change at a restart.
-        max_pending: the number of buffered rows of a side at which its partitions that are ahead are no
-            longer read. A micro-batch reads as many rows of the side as may still be buffered, and always a
-            tenth of `max_pending`, so that the partition that is waited for advances; the first one of a
-            start reads that tenth. So at most 1.1 times as many rows are buffered, plus the rows of the
-            partition that is waited for. Kafka's partitions are held back one by one. A source with other
-            offsets, or other partition columns, is held back as a whole, when all of its partitions are
-            ahead, and it decides the size of its micro-batches. A source that can't be held back, such as
-            files, is named in the log (`TAILRACE_SYNC_UNLIMITED`); with an explicit number it is refused. A
-            run with `availableNow` reads everything, whatever it buffers. None: no limit.
+        exactly_one: asserts that a left row has at most one right row that it may join, and a right row at
+            most one left row: for instance, ids are unique on both sides. A pair is then emitted in the
+            micro-batch that brings the later of its two rows, before the sync time has passed it, and neither
+            row is held any longer. A left row without a right row is emitted at the same time as without it.
+            The rows that are emitted are the same, too, in another order. Where the data breaks it, within a
+            micro-batch left rows are served by time, rows of one time by content; over micro-batches those
+            that are there first. Each left row is still emitted once, but for `on_duplicate`: further rows
+            are duplicates only among those of one micro-batch. A right row that is too many waits for a left
+            row that may join it, and is counted as `unmatchedRight` when it expires. It may change at a
+            restart.
+        max_pending: how many held rows of a side it takes for its partitions that are ahead to be read no
+            further. A micro-batch reads as many rows of the side as may still be held, and always a tenth
+            of `max_pending`, so that the partition that is waited for continues; the first one of a start
+            reads that tenth. So at most 1.1 times as many rows are held, and the rows of the partition that
+            is waited for. Kafka's partitions are held back one by one. A source with other offsets, or
+            other partition columns, is held back as a whole, when all of its partitions are ahead, and its
+            micro-batches are as large as it makes them. A source that can't be held back, such as files, is
+            told in the log (`TAILRACE_SYNC_UNLIMITED`); with a number of your own it is refused. A run with
+            `availableNow` reads everything, however much it holds. None: no limit.
         suffix: what is appended to the name of a right column that the left side has, too.
         name: the name of the join in the checkpoint and in the query's progress. Never change it.
 
@@ -155,7 +154,7 @@ def sync_join(
     arguments.frame(right, "right")
     lefts = arguments.Columns("tailrace.sync_join", left)
     rights = arguments.Columns("tailrace.sync_join", right)
-    on_left, on_right = arguments.keys(on, lefts, rights)
+    pairs = arguments.keys(on, lefts, rights)
     options = (
         lefts.named(left_time=left_time)
         | rights.named(right_time=right_time)
@@ -169,4 +168,6 @@ def sync_join(
     )
     left_origin = lefts.names(() if left_partition is None else left_partition, "left_partition")
     right_origin = rights.names(() if right_partition is None else right_partition, "right_partition")
-    return calls.plan("syncJoin", left, right, on_left, on_right, left_origin, right_origin, options)
+    sides = {"left": left, "right": right, "on": pairs}
+    origins = {"left_partition": left_origin, "right_partition": right_origin}
+    return calls.plan("sync_join", left, **sides, **origins, **options)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Hosts: TypeAlias = Sequence[str] | str | os.PathLike[str] | DataFrame
 
 _HEADER = "watermark"
-# Spark's errors for "web-1", "h1,h2" and "web.example.org" as the name of a table.
+# The errors by which Spark refuses "web-1", "h1,h2" and "web.example.org" as the name of a table.
 _NO_TABLE_NAME = ("INVALID_IDENTIFIER", "PARSE_SYNTAX_ERROR", "REQUIRES_SINGLE_PART_NAMESPACE")
 
 
@@ -51,11 +51,11 @@ def accurate_watermark(
         logs = tailrace.accurate_watermark(logs, "event_time", host="hostname", completeness="99.9%")
 
     Spark's own watermark follows the greatest event time of all rows, so one fast host makes the rows of
-    lagging hosts late. This watermark is the time that all hosts except a share have passed: with N hosts
-    that count and completeness r, exactly floor(N x (1 - r)) of them may lag. Windows, joins, deduplication
-    and `transformWithState` after it follow it as they follow Spark's. A row at exactly the watermark is on
-    time. The watermark never goes back, and a restart resumes it: the table of hosts is in the query's
-    checkpoint before a micro-batch is complete.
+    hosts that lag late. This watermark is the time that all hosts but a share have passed: with N hosts that
+    count and completeness r, exactly floor(N x (1 - r)) of them may lag. Windows, joins, deduplication and
+    `transformWithState` after it follow it as they follow Spark's. A row at exactly the watermark is on time.
+    The watermark never goes back, and a restart keeps it: the table of hosts is in the
+    query's checkpoint before a micro-batch is complete.
 
     Each host's log has to be read in the order of its event times.
 
@@ -67,21 +67,20 @@ def accurate_watermark(
         hosts: the roster: the hosts that count, whether rows of them have been seen or not. Names; the path
             of a text file with one name per line (a `pathlib.Path`, or a string with a slash in it); a
             DataFrame, or the name of a table, whose first column has the names. It is read now, once. None:
-            the hosts count that have been seen so far. Rows of a host that isn't in the roster are emitted
-            like others; the host doesn't hold back the watermark, and a warning
-            TAILRACE_WATERMARK_HOST_UNROSTERED in the driver's log names it once per start of the query.
-        idle_after: a host that has been idle for this time stops counting, with a warning
-            TAILRACE_WATERMARK_HOST_IDLE in the driver's log, and counts again when it is back. A host is idle
-            if rows of other hosts, and none of this host, arrived in at least eight micro-batches, and
-            nothing was left unread. Time in which no host had rows, or in which the query was down, paused or
-            behind, doesn't count, nor do jumps of the clock. Kafka and files report unread data; any other
-            source that is read in parts (maxBytesPerTrigger and the like) counts as having unread data for
-            every host. With `server`, the server decides by its own clock and the rows of all queries. None:
-            no host becomes idle. An idle host that is in no roster and a week behind the watermark is
-            removed.
-        future_limit: how far ahead of the micro-batch's clock an event time is accepted. None: any time is.
-        on_future: with `future_limit`, what happens to rows further ahead. "clamp": they are emitted as they
-            are, and their host advances to the limit. "mark": they are emitted with "future" in a column
+            the hosts count that have been seen so far. Rows of a host that the roster leaves out are emitted
+            as others are; nothing waits for the host, and a warning TAILRACE_WATERMARK_HOST_UNROSTERED in the
+            driver's log names it once in each start of the query.
+        idle_after: a host that has been silent for so long stops counting, with a warning
+            TAILRACE_WATERMARK_HOST_IDLE in the driver's log, and counts again when it is back. Silent means:
+            rows of other hosts came, in at least eight micro-batches, none of this host, and nothing was left
+            unread. Time in which no host gave rows, or in which the query was down, paused or behind, doesn't
+            count, nor do jumps of the clock. Kafka and files say what is unread; of another source that is
+            read a part at a time (maxBytesPerTrigger and the like), everything is taken for unread. With
+            `server`, the server judges by its own clock, of all queries' rows. None: all hosts are waited
+            for. A silent host that is in no roster and a week behind the watermark is forgotten.
+        future_limit: how far ahead of the micro-batch's clock an event time is believed. None: any time is.
+        on_future: with `future_limit`, the treatment of rows further ahead. "clamp": they are emitted as they
+            are, and their host is as far as the limit. "mark": they are emitted with "future" in a column
             `_mark`, and don't move their host. "fail": the query ends with an error.
         delay: how far the watermark stays behind, for hosts whose logs are a little out of order.
         server: a watermark server, "http://host:port" or "https://proxy/path", to which several queries
@@ -116,8 +115,8 @@ def accurate_watermark(
         A DataFrame with the same columns, and `_mark` string with on_future="mark", null on ordinary rows.
 
     Raises:
-        TailraceWatermarkError: a column is unknown or of a wrong type, the roster is empty or doesn't exist,
-            or an option is invalid or needs another one.
+        TailraceWatermarkError: a column is unknown or of a wrong type, the roster is empty or isn't there, or
+            an option is invalid or needs another one.
         TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type.
     """
@@ -129,7 +128,8 @@ def accurate_watermark(
     roster = None if hosts is None else _roster(hosts, frame.sparkSession)
     columns = arguments.Columns("tailrace.accurate_watermark", frame)
     time, origin = columns.name(event_time, "event_time"), columns.name(host, "host")
-    return calls.plan("accurateWatermark", frame, time, origin, roster, options)
+    places = {"frame": frame, "event_time": time, "host": origin, "hosts": roster}
+    return calls.plan("accurate_watermark", frame, **places, **options)
 
 
 def stamp_watermark(frame: DataFrame, *, into: str = "watermark", headers: bool = False) -> DataFrame:
@@ -159,7 +159,7 @@ def stamp_watermark(frame: DataFrame, *, into: str = "watermark", headers: bool 
     """
     arguments.frame(frame, "frame")
     arguments.kind(headers, bool, "headers")
-    stamped = calls.plan("stampWatermark", frame, arguments.text(into, "into"))
+    stamped = calls.plan("stamp_watermark", frame, frame=frame, into=arguments.text(into, "into"))
     if not headers:
         return stamped
     header = F.array(F.struct(F.lit(into).alias("key"), F.col(into).alias("value")))
@@ -191,8 +191,8 @@ def stamped_watermark(
         down = tailrace.stamped_watermark(kafka_frame, "event_time", stamp="headers")
 
     The watermark is the minimum of the latest stamps of all partitions that records are read from. The event
-    time assigns rows to windows; the stamps only close them. The completeness is the minimum of all stamps,
-    multiplied by that of this call. `stamp_watermark` after it passes it on.
+    time assigns rows to windows; the stamps only close them. The completeness is the minimum of the stamps',
+    multiplied with that of this call. `stamp_watermark` after it passes it on.
 
     Args:
         frame: a stream. A batch DataFrame is returned unchanged.
@@ -205,9 +205,9 @@ def stamped_watermark(
         partitions: the names of the partitions that are waited for, whether they have had records or not.
             None: those that have been seen so far.
         completeness: the share of the partitions that must have passed, as in `accurate_watermark`.
-        future_limit: how far ahead of the micro-batch's clock a stamp is accepted. A wrong stamp would keep
-            the watermark there indefinitely. None: any stamp is.
-        on_future: what happens to records whose stamp is further ahead, as in `accurate_watermark`.
+        future_limit: how far ahead of the micro-batch's clock a stamp is believed. A wrong stamp would keep
+            the watermark there permanently. None: any stamp is.
+        on_future: what is done with records whose stamp is further ahead, as in `accurate_watermark`.
         delay: how far the watermark stays behind.
         server: a watermark server, or several, to which the stamps are reported, and which decides; with
             `app`, `operator` and `token` as in `accurate_watermark`.
@@ -232,17 +232,21 @@ def stamped_watermark(
     roster = None if partitions is None else arguments.names(partitions, "partitions")
     columns = arguments.Columns("tailrace.stamped_watermark", frame)
     time, stamps = columns.name(event_time, "event_time"), columns.name(stamp, "stamp")
-    origin = columns.names(partition, "partition")
+    options |= {
+        "event_time": time,
+        "partition": columns.names(partition, "partition"),
+        "partitions": roster,
+    }
     if stamps not in frame.columns or not isinstance(frame.schema[stamps].dataType, ArrayType):
-        return calls.plan("stampedWatermark", frame, time, stamps, origin, roster, options)
+        return calls.plan("stamped_watermark", frame, frame=frame, stamp=stamps, **options)
     last = F.expr(f"try_element_at(filter(`{stamps}`, h -> h.key = '{_HEADER}'), -1).value")
     # A column of the frame's that had this name would go with it.
     stamp = "stamp" + "_" * max(map(len, frame.columns))
     taken = frame.withColumn(stamp, last)
-    return calls.plan("stampedWatermark", taken, time, stamp, origin, roster, options).drop(stamp)
+    return calls.plan("stamped_watermark", frame, frame=taken, stamp=stamp, **options).drop(stamp)
 
 
-def _options(completeness: Share, delay: Duration, limits: dict[str, Duration]) -> dict[str, str]:
+def _options(completeness: Share, delay: Duration, limits: dict[str, Duration]) -> dict[str, object]:
     share = {"completeness": arguments.share(completeness, "completeness")}
     return share | arguments.durations(delay=delay, **limits)
 

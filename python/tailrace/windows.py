@@ -103,7 +103,8 @@ def write_windows(
     named = None if upstreams is None else arguments.names(upstreams, "upstreams")
     time = arguments.Columns("tailrace.write_windows", frame).name(event_time, "event_time")
     folder = arguments.path(path, "path")
-    landed = calls.plan("landedWindows", frame, folder, time, named, options)
+    places = {"frame": frame, "path": folder, "event_time": time, "upstreams": named}
+    landed = calls.plan("write_windows", frame, **places, **options)
     return landed.writeStream.format("tailrace-windows").option("tailrace.windows", folder)
 
 
@@ -134,4 +135,4 @@ def window_report(spark: SparkSession, path: str | os.PathLike[str]) -> DataFram
         TailraceSessionError: the session lacks the jar or the extension.
     """
     arguments.session(spark)
-    return calls.plan("windowReport", spark, arguments.path(path, "path"))
+    return calls.plan("window_report", spark, path=arguments.path(path, "path"))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from decimal import Decimal
 from itertools import repeat
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 import tailrace
 from tailrace._bridge import arguments as _convert
 from tailrace._bridge import calls
+from tailrace._bridge.document import written
 from tailrace.kafka import _records
 
 # A caller without a type checker may pass these.
@@ -27,24 +29,38 @@ def test_a_duration_string_is_left_to_spark() -> None:
     assert _convert.duration("1 hour 500 milliseconds", "after") == "1 hour 500 milliseconds"
 
 
+def _written(value: object) -> Any:  # noqa: ANN401  any JSON
+    return json.loads(written("join", {"argument": value}).json)["argument"]
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        (timedelta(), "0 microseconds"),
-        (timedelta(minutes=30), "1800000000 microseconds"),
-        (timedelta(microseconds=1), "1 microseconds"),
-        (timedelta(seconds=-1), "-1000000 microseconds"),
+        (timedelta(), 0),
+        (timedelta(minutes=30), 1800000000),
+        (timedelta(microseconds=1), 1),
+        (timedelta(seconds=-1), -1000000),
     ],
 )
-def test_a_timedelta_is_whole_microseconds(value: timedelta, expected: str) -> None:
-    assert _convert.duration(value, "after") == expected
+def test_a_timedelta_is_whole_microseconds(value: timedelta, expected: int) -> None:
+    assert _written(_convert.duration(value, "after")) == expected
 
 
 @given(st.timedeltas())
 def test_no_timedelta_is_rounded(value: timedelta) -> None:
-    number, unit = _convert.duration(value, "after").split()
-    assert unit == "microseconds"
-    assert timedelta(microseconds=1) * int(number) == value
+    assert timedelta(microseconds=1) * _written(_convert.duration(value, "after")) == value
+
+
+def test_an_argument_that_is_none_is_left_out() -> None:
+    assert written("join", {"early": None, "labels": [{"since": None, "name": "a"}]}).json == (
+        '{"labels": [{"name": "a"}]}'
+    )
+
+
+@pytest.mark.parametrize("value", [b"abc", object(), {1}, float("nan")])
+def test_a_value_without_json_is_refused(value: object) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        written("join", {"argument": value})
 
 
 @pytest.mark.parametrize("value", [30, 1.5, None, b"1 hour"])
@@ -56,15 +72,15 @@ def test_a_duration_without_a_unit_is_refused(value: WrongType) -> None:
 @pytest.mark.parametrize(
     ("on", "expected"),
     [
-        ("a", (["a"], ["a"])),
-        (["a"], (["a"], ["a"])),
-        (["a", ("b", "c")], (["a", "b"], ["a", "c"])),
-        (("a", "b"), (["a", "b"], ["a", "b"])),
-        ([["a", "b"]], (["a"], ["b"])),
-        ([], ([], [])),
+        ("a", [("a", "a")]),
+        (["a"], [("a", "a")]),
+        (["a", ("b", "c")], [("a", "a"), ("b", "c")]),
+        (("a", "b"), [("a", "a"), ("b", "b")]),
+        ([["a", "b"]], [("a", "b")]),
+        ([], []),
     ],
 )
-def test_keys_become_two_lists(on: WrongType, expected: tuple[list[str], list[str]]) -> None:
+def test_keys_become_pairs(on: WrongType, expected: list[tuple[str, str]]) -> None:
     assert _convert.keys(on, SIDE, SIDE) == expected
 
 
@@ -103,7 +119,7 @@ def test_a_share_of_another_type_is_refused(value: WrongType) -> None:
 
 
 def test_a_count_is_a_whole_number() -> None:
-    assert _convert.count(3, "max_matches") == "3"
+    assert _convert.count(3, "max_matches") == 3
 
 
 @pytest.mark.parametrize("value", [True, 1.0, "3"])
@@ -116,23 +132,25 @@ def test_one_name_alone_isnt_taken_for_its_letters(monkeypatch: pytest.MonkeyPat
     """Else a sink waits for the operators "s", "o", "u", ... for ever, and says nothing."""
     given: dict[str, Any] = {}
 
-    def plan(method: str, _frame: object, *arguments: object) -> MagicMock:
-        given[method] = arguments
+    def plan(call: str, _frame: object, /, **arguments: object) -> MagicMock:
+        given[call] = arguments
         return MagicMock()
 
     monkeypatch.setattr(_convert, "frame", lambda *_: None)
     monkeypatch.setattr(calls, "plan", plan)
     frame: Any = SimpleNamespace(columns=[])
     tailrace.write_windows(frame, "/data", "ts", upstreams="source")
-    assert given["landedWindows"][2] == ["source"]
+    assert given["write_windows"]["upstreams"] == ["source"]
     tailrace.stamped_watermark(frame, "ts", partition="shard", partitions="t-0")
-    assert given["stampedWatermark"][2:4] == (["shard"], ["t-0"])
+    assert given["stamped_watermark"]["partition"] == ["shard"]
+    assert given["stamped_watermark"]["partitions"] == ["t-0"]
     tailrace.filter_replays(frame, order="offset")
-    assert given["filterReplays"][1] == ["offset"]
+    assert given["filter_replays"]["order"] == ["offset"]
     tailrace.write_windows(frame, "/data", "ts")
-    assert given["landedWindows"][2] is None
+    assert given["write_windows"]["upstreams"] is None
     tailrace.stamped_watermark(frame, "ts", partitions=["t-0", "t-1"])
-    assert given["stampedWatermark"][2:4] == (["topic", "partition"], ["t-0", "t-1"])
+    assert given["stamped_watermark"]["partition"] == ["topic", "partition"]
+    assert given["stamped_watermark"]["partitions"] == ["t-0", "t-1"]
 
 
 @pytest.mark.parametrize("argument", ["values", "keys"])

@@ -1,4 +1,4 @@
-"""Python arguments as the JVM takes them. Types are checked here, values in the JVM.
+"""Arguments of calls. Types are checked here, values in the JVM.
 
 Every `argument` is the name of the public argument, which the error names.
 """
@@ -24,7 +24,7 @@ from tailrace.errors import from_condition
 
 # Java's former classes for dates have the Julian calendar before.
 _GREGORIAN = 1583
-# Of Spark's longest whole number, and of its longest decimal.
+# The sizes of Spark's longest whole number and of its longest decimal.
 _LONG_BITS = 64
 _DECIMAL_DIGITS = 38
 # Whose tables Spark makes DataFrames of.
@@ -36,20 +36,19 @@ if TYPE_CHECKING:
     from tailrace.options import ColumnOrName, Duration, Key, Share
 
 
-def duration(value: Duration, argument: str) -> str:
-    """A duration as a string that Spark reads: a string as it is, a timedelta exact to its microsecond.
+def duration(value: Duration, argument: str) -> Duration:
+    """The value itself.
 
     Raises:
-        TypeError: it is neither, for instance a bare number, which would have no unit.
+        TypeError: it is neither a string nor a timedelta, for instance a bare number, which would have no
+            unit.
     """
-    if isinstance(value, str):
-        return value
-    if isinstance(value, timedelta):
-        return f"{value // timedelta(microseconds=1)} microseconds"
-    raise TypeError(
-        f'`{argument}` is a duration: a string such as "30 minutes", or a datetime.timedelta, '
-        f"not {type(value).__name__}."
-    )
+    if not isinstance(value, str | timedelta):
+        raise TypeError(
+            f'`{argument}` is a duration: a string such as "30 minutes", or a datetime.timedelta, '
+            f"not {type(value).__name__}."
+        )
+    return value
 
 
 def refused(call: str, argument: str, value: object, allowed: str) -> TailraceError:
@@ -68,11 +67,11 @@ def text(value: str, argument: str) -> str:
     return value
 
 
-def count(value: int, argument: str) -> str:
-    """A whole number as its decimal digits; TypeError unless it is an int, which a bool is not here."""
+def count(value: int, argument: str) -> int:
+    """The value itself; TypeError unless it is an int, which a bool is not here."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"`{argument}` is a whole number, not {type(value).__name__}.")
-    return str(value)
+    return value
 
 
 def flag(value: bool, argument: str) -> bool:
@@ -81,14 +80,9 @@ def flag(value: bool, argument: str) -> bool:
     return value
 
 
-def flags(**values: bool) -> dict[str, str]:
-    """Booleans as the JVM reads them, each under the name of its argument; TypeError for any other type."""
-    return {name: str(flag(value, name)).lower() for name, value in values.items()}
-
-
-def dry_run(value: bool) -> dict[str, str]:
-    """The options of a call that may be asked what it would do."""
-    return {"dry_run": "true"} if flag(value, "dry_run") else {}
+def flags(**values: bool) -> dict[str, object]:
+    """Booleans, each under the name of its argument; TypeError for any other type."""
+    return {name: flag(value, name) for name, value in values.items()}
 
 
 def path(value: str | os.PathLike[str], argument: str) -> str:
@@ -103,29 +97,29 @@ def given(**values: object) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def durations(**values: Duration) -> dict[str, str]:
+def durations(**values: Duration) -> dict[str, object]:
     """Durations, each under the name of its argument; TypeError for None. Likewise `texts` and `counts`."""
     return {name: duration(value, name) for name, value in values.items()}
 
 
-def several_durations(values: Sequence[Duration], argument: str) -> list[str]:
-    """Durations as a list of strings; TypeError unless it is a list of them. One duration isn't a list."""
+def several_durations(values: Sequence[Duration], argument: str) -> list[Duration]:
+    """Durations as a list; TypeError unless it is a list of them. One duration isn't a list."""
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise TypeError(f"`{argument}` is a list of durations, not {type(values).__name__}.")
     return [duration(value, argument) for value in values]
 
 
-def texts(**values: str) -> dict[str, str]:
+def texts(**values: str) -> dict[str, object]:
     """Strings, each under the name of its argument."""
     return {name: text(value, name) for name, value in values.items()}
 
 
-def counts(**values: int) -> dict[str, str]:
+def counts(**values: int) -> dict[str, object]:
     """Whole numbers, each under the name of its argument."""
     return {name: count(value, name) for name, value in values.items()}
 
 
-def sizes(**values: str | int) -> dict[str, str]:
+def sizes(**values: str | int) -> dict[str, object]:
     """Sizes, each under the name of its argument: a string with a unit, or a number of bytes."""
     return {name: count(v, name) if isinstance(v, int) else text(v, name) for name, v in values.items()}
 
@@ -214,9 +208,9 @@ def _of_any_size(value: object, argument: str) -> object:
 
 def at_server(
     server: str | Sequence[str] | None, app: str | None, token: str | None, logs: str | None = None
-) -> dict[str, str]:
+) -> dict[str, object]:
     """The arguments that name watermark servers, one or several, without those that are None."""
-    servers = {} if server is None else {"server": ",".join(names(server, "server"))}
+    servers: dict[str, object] = {} if server is None else {"server": ",".join(names(server, "server"))}
     return servers | texts(**given(app=app, token=token, logs=logs))
 
 
@@ -259,8 +253,8 @@ def named(name: str) -> Column:
     return col("`" + name.replace("`", "``") + "`")
 
 
-def keys(on: ColumnOrName | Sequence[Key], left: Columns, right: Columns) -> tuple[list[str], list[str]]:
-    """The key columns as two lists of the same length: names on the left side, names on the right side.
+def keys(on: ColumnOrName | Sequence[Key], left: Columns, right: Columns) -> list[tuple[str, str]]:
+    """The key columns as pairs: the name on the left side, the name on the right side.
 
     `on` mixes columns of both sides and pairs (left, right); one column may stand without its list.
 
@@ -276,7 +270,8 @@ def keys(on: ColumnOrName | Sequence[Key], left: Columns, right: Columns) -> tup
                 f"`on` takes columns, or (left, right) pairs of columns, and no conditions such as {column}: "
                 'write on=[("user_id", "user_id")].'
             )
-    return [left.name(one, "on") for one, _ in pairs], [right.name(other, "on") for _, other in pairs]
+    lefts = [left.name(one, "on") for one, _ in pairs]
+    return list(zip(lefts, [right.name(other, "on") for _, other in pairs], strict=True))
 
 
 def kind(value: object, expected: type, argument: str) -> None:
@@ -302,7 +297,7 @@ def session(value: object, argument: str = "spark") -> None:
 
 
 def is_session(value: object) -> bool:
-    """Whether a value is a session, a classic one or one of Spark Connect."""
+    """True if a value is a session, a classic one or one of Spark Connect."""
     return any(kind.__name__ == "SparkSession" for kind in type(value).__mro__)
 
 

@@ -9,10 +9,16 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from pyspark.sql import DataFrame
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+from tailrace._bridge.document import Call, written
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, SparkSession
+
+    from tailrace.options import Duration
 
 # Its classes, and ours for it.
 _OF_CONNECT = ("pyspark.sql.connect.", "tailrace._bridge.connect")
@@ -20,19 +26,17 @@ _CONDITIONS = ("=", "==", "<=>", "<", "<=", ">", ">=", "and", "or", "not", "!")
 
 
 class _Bridge(Protocol):
-    """What `jvm` and `connect` have in common."""
+    """The functions that `jvm` and `connect` have in common."""
 
     @property
     def SPARK_ERRORS(self) -> tuple[type[Exception], ...]: ...  # noqa: N802  a constant of both
 
     def settings_of(self, session: SparkSession) -> dict[str, str]: ...
-    def plan(self, method: str, of: DataFrame | SparkSession, *arguments: object) -> DataFrame: ...
-    def ask(self, method: str, of: DataFrame | SparkSession, *arguments: object) -> Any: ...
     def check_session(self, session: SparkSession) -> None: ...
-    def recursion(
-        self, frame: DataFrame, op: Callable[[DataFrame], DataFrame], *arguments: object
-    ) -> DataFrame: ...
-    def column_name(self, call: str, argument: str, frame: DataFrame, column: Column) -> str: ...
+    def plan(self, session: SparkSession, call: Call) -> DataFrame: ...
+    def ask(self, session: SparkSession, call: Call) -> Any: ...
+    def hold(self, session: SparkSession, call: Call) -> object: ...
+    def column_name(self, session: SparkSession, call: Call) -> str: ...
     def function(self, column: Column) -> str | None: ...
     def invoke(self, target: Any, method: str, *arguments: object) -> Any: ...
     def frames(
@@ -41,12 +45,12 @@ class _Bridge(Protocol):
 
 
 def is_connect(value: object) -> bool:
-    """Whether a session, DataFrame or Column is one of Spark Connect."""
+    """True if a session, DataFrame or Column is one of Spark Connect."""
     return any(kind.__module__.startswith(_OF_CONNECT) for kind in type(value).__mro__)
 
 
 def spark_errors(session: SparkSession) -> tuple[type[Exception], ...]:
-    """All that a call of Spark's can end with."""
+    """The errors that a call of Spark's can end with."""
     return _bridge(session).SPARK_ERRORS
 
 
@@ -60,18 +64,32 @@ def _bridge(of: object) -> _Bridge:
     return cast("_Bridge", importlib.import_module(f"tailrace._bridge.{name}"))
 
 
-def plan(method: str, of: DataFrame | SparkSession, *arguments: object) -> DataFrame:
+def _session(of: DataFrame | SparkSession) -> SparkSession:
+    return of.sparkSession if isinstance(of, DataFrame) else of
+
+
+def plan(call: str, of: DataFrame | SparkSession, /, **arguments: object) -> DataFrame:
     """Plans a DataFrame.
 
     Args:
-        method: a method of the entry point, `io.tailrace.api.PythonApi`.
-        of: the first argument, in whose session the DataFrame is.
-        arguments: the others: DataFrames, Columns, strings, lists and dictionaries of such, None.
+        call: its name in `io.tailrace.api.PythonApi`.
+        of: the session, or a DataFrame of it.
+        arguments: the arguments of the call, see `document.written`.
 
     Raises:
         TailraceError: the JVM refuses it.
     """
-    return _bridge(of).plan(method, of, *arguments)
+    return _bridge(of).plan(_session(of), written(call, arguments))
+
+
+def ask(call: str, of: DataFrame | SparkSession, /, **arguments: object) -> Any:
+    """Makes a call that plans no DataFrame; likewise. Returns its answer as JSON has it."""
+    return _bridge(of).ask(_session(of), written(call, arguments))
+
+
+def hold(call: str, of: SparkSession, /, **arguments: object) -> object:
+    """Makes a call that gives an object of a test; likewise. Its methods are called by `invoke`."""
+    return _bridge(of).hold(of, written(call, arguments))
 
 
 def check_session(session: SparkSession) -> None:
@@ -82,11 +100,6 @@ def check_session(session: SparkSession) -> None:
         TailraceVersionError: wheel, jar, Spark, Scala and Java don't fit together.
     """
     _bridge(session).check_session(session)
-
-
-def recursion(frame: DataFrame, op: Callable[[DataFrame], DataFrame], *arguments: object) -> DataFrame:
-    """Plans a recursion: `PythonApi.beginRecursion`, as `plan` calls it. Calls `op` on the way."""
-    return _bridge(frame).recursion(frame, op, *arguments)
 
 
 def column_name(call: str, argument: str, frame: DataFrame, column: Column) -> str:
@@ -101,73 +114,35 @@ def column_name(call: str, argument: str, frame: DataFrame, column: Column) -> s
     Raises:
         TailraceError: it isn't a column of the DataFrame, for instance an expression.
     """
-    return _bridge(frame).column_name(call, argument, frame, column)
+    asked = {"call": call, "argument": argument, "frame": frame, "column": column}
+    return _bridge(frame).column_name(frame.sparkSession, written("column_name", asked))
 
 
 def is_condition(column: Column) -> bool:
-    """Whether a column is a comparison, or such put together: `left["id"] == right["id"]`."""
+    """True if a column is a comparison, or such put together: `left["id"] == right["id"]`."""
     return _bridge(column).function(column) in _CONDITIONS
 
 
-def rescaled(session: SparkSession, *arguments: object) -> str:
-    """Calls `PythonApi.rescale`, as `plan` calls it. Returns its report as JSON."""
-    return _text("rescale", session, *arguments)
-
-
-def erased(session: SparkSession, *arguments: object) -> str:
-    """Calls `PythonApi.erase`, as `plan` calls it. Returns its report as JSON."""
-    return _text("erase", session, *arguments)
-
-
-def exported(session: SparkSession, *arguments: object) -> str:
-    """Calls `PythonApi.exportState`, as `plan` calls it. Returns its report as JSON."""
-    return _text("exportState", session, *arguments)
-
-
-def imported(method: str, of: DataFrame | SparkSession, *arguments: object) -> tuple[int, int, int]:
-    """Calls an import of `PythonApi`. Returns its batch, and the numbers of left and right rows."""
-    batch, left, right = _bridge(of).ask(method, of, *arguments)
-    return batch, left, right
-
-
-def microseconds(session: SparkSession, call: str, argument: str, text: str, least: int = 0) -> int:
+def microseconds(session: SparkSession, call: str, argument: str, value: Duration, least: int = 0) -> int:
     """A duration in microseconds; TailraceError if it can't be read, or is shorter than `least`."""
-    micros: int = _bridge(session).ask("microseconds", session, call, argument, text, str(least))
+    micros: int = ask("microseconds", session, call=call, argument=argument, value=value, least=least)
     return micros
 
 
 def check_time(frame: DataFrame, call: str, argument: str, name: str) -> None:
     """TailraceError unless a column is there and is a timestamp."""
-    _bridge(frame).ask("checkTime", frame, call, argument, name)
+    ask("check_time", frame, frame=frame, call=call, argument=argument, name=name)
 
 
 def check_column(frame: DataFrame, call: str, argument: str, name: str) -> None:
     """TailraceError unless a column is there."""
-    _bridge(frame).ask("checkColumn", frame, call, argument, name)
+    ask("check_column", frame, frame=frame, call=call, argument=argument, name=name)
 
 
 def holds_groups(frame: DataFrame, call: str, label: str, times: Sequence[str]) -> bool:
-    """Whether a column of labels holds groups; TailraceError if it holds no labels with these times."""
-    groups: bool = _bridge(frame).ask("holdsGroups", frame, call, label, times)
+    """True if a column of labels holds groups; TailraceError if it holds no labels with these times."""
+    groups: bool = ask("holds_groups", frame, frame=frame, call=call, label=label, times=times)
     return groups
-
-
-def sampled_state(left: DataFrame, right: DataFrame, *arguments: object) -> list[tuple[int, int, int]]:
-    """Calls `PythonApi.sampledState`. Returns rows, bytes, and bytes of a file, of left and of right rows."""
-    found = [int(number) for number in _bridge(left).ask("sampledState", left, right, *arguments)]
-    return [(found[0], found[1], found[2]), (found[3], found[4], found[5])]
-
-
-def test_streams(session: SparkSession, start_ms: int) -> object:
-    """Calls `PythonApi.testStreams`. Its methods are called by `invoke`."""
-    made: object = _bridge(session).ask("testStreams", session, str(start_ms))
-    return made
-
-
-def checkpoint_faults(session: SparkSession) -> object:
-    """Calls `PythonApi.checkpointFaults`; likewise."""
-    made: object = _bridge(session).ask("checkpointFaults", session)
-    return made
 
 
 def invoke(target: object, method: str, *arguments: object) -> Any:
@@ -176,7 +151,7 @@ def invoke(target: object, method: str, *arguments: object) -> Any:
     Args:
         target: what a call has given.
         method: its name.
-        arguments: whole numbers, strings, bytes, DataFrames, lists of such, None.
+        arguments: whole numbers, strings, DataFrames, None.
     """
     return _bridge(target).invoke(target, method, *arguments)
 
@@ -184,8 +159,3 @@ def invoke(target: object, method: str, *arguments: object) -> Any:
 def frames(session: SparkSession, target: object, method: str, *arguments: object) -> list[DataFrame]:
     """Calls a method of an object of the JVM that gives DataFrames; likewise."""
     return _bridge(session).frames(session, target, method, *arguments)
-
-
-def _text(method: str, session: SparkSession, *arguments: object) -> str:
-    report: str = _bridge(session).ask(method, session, *arguments)
-    return report

@@ -1,4 +1,4 @@
-"""Tailrace's errors over Spark Connect: what is said of them is in `_failures`."""
+"""Tailrace's errors over Spark Connect: `failures` describes them."""
 
 # pyright: basic, reportPrivateUsage=false, reportAttributeAccessIssue=false, reportIndexIssue=false
 

@@ -2,7 +2,7 @@
 
 When Tailrace ends a query, PySpark builds a Python exception of the JVM's in one of two places, in classic
 sessions and over Spark Connect: its `convert_exception` for all that is raised, and
-`StreamingQuery.exception` for what is returned. `_jvm_failures` and `_connect_failures` put one step behind
+`StreamingQuery.exception` for what is returned. `jvm_failures` and `connect_failures` add a step to
 both. An exception whose text has a condition of Tailrace's gets a class that is both, for instance
 `TailraceStateError` and `StreamingQueryException`. All other exceptions stay the same objects.
 """

@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import weakref
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyspark
-from py4j.java_collections import JavaList, ListConverter, MapConverter
+from py4j.java_collections import JavaList, ListConverter
 from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
@@ -26,12 +26,14 @@ from tailrace._installation.versions import check_versions
 from tailrace.errors import TailraceError, TailraceSessionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from pyspark.sql import Column, DataFrame
 
-# All that a call of Spark's can end with: pyspark's own exceptions, and py4j's for what pyspark doesn't
-# translate.
+    from tailrace._bridge.document import Call
+
+# The errors that a call of Spark's can end with: pyspark's own exceptions, and py4j's for those that pyspark
+# doesn't translate.
 SPARK_ERRORS = (PySparkException, Py4JError)
 _ENTRY = "io.tailrace.api.PythonApi"
 
@@ -43,12 +45,12 @@ _compared: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def attached() -> bool:
-    """Whether this process has a JVM already, or was started by spark-submit, whose JVM waits for it."""
+    """True if this process has a JVM already, or was started by spark-submit, whose JVM waits for it."""
     return SparkContext._gateway is not None or _started_by_submit()
 
 
 def has_jar() -> bool:
-    """Whether the JVM that this process is attached to finds Tailrace's classes."""
+    """True if the JVM that this process is attached to finds Tailrace's classes."""
     return isinstance(getattr(_view(), _ENTRY), JavaClass)
 
 
@@ -88,58 +90,38 @@ def check_session(session: SparkSession) -> None:
     _call(entry.checkSession, session._jsparkSession)
 
 
-def plan(method: str, of: DataFrame | SparkSession, *arguments: object) -> DataFrame:
-    """Plans a DataFrame on the JVM.
-
-    Args:
-        method: a method of the entry point, `io.tailrace.api.PythonApi`.
-        of: the first argument, in whose session the DataFrame is.
-        arguments: the others: DataFrames, strings, lists and dictionaries of strings, None.
-
-    Raises:
-        TailraceError: the JVM refuses it.
-    """
-    return ClassicDataFrame(_ask(method, of, *arguments), _session(of))
+def plan(session: SparkSession, call: Call) -> DataFrame:
+    """Plans a DataFrame on the JVM."""
+    return ClassicDataFrame(hold(session, call), session)
 
 
-def ask(method: str, of: DataFrame | SparkSession, *arguments: object) -> Any:
-    """What a method gives that plans no DataFrame; likewise."""
-    return _python(_ask(method, of, *arguments))
+def ask(session: SparkSession, call: Call) -> Any:
+    """Makes a call that plans no DataFrame. Returns its answer as JSON has it."""
+    return json.loads(hold(session, call))
+
+
+def hold(session: SparkSession, call: Call) -> Any:
+    """Makes a call, once the session has all that Tailrace needs. Returns the JVM's object."""
+    check_session(session)
+    listed = (_listed(map(_java, values)) for values in (call.frames, call.columns))
+    return _call(_entry().call, session._jsparkSession, call.name, call.json, *listed)
+
+
+def column_name(session: SparkSession, call: Call) -> str:
+    """The answer of the call "column_name"."""
+    name: str = ask(session, call)
+    return name
 
 
 def invoke(target: object, method: str, *arguments: object) -> Any:
     """Calls a method of an object of the JVM."""
-    return _call(getattr(target, method), *(a if isinstance(a, int) else _java(a) for a in arguments))
+    found = _call(getattr(target, method), *map(_java, arguments))
+    return list(found) if isinstance(found, JavaList) else found
 
 
 def frames(session: SparkSession, target: object, method: str, *arguments: object) -> list[DataFrame]:
     """Calls a method of an object of the JVM that gives DataFrames."""
     return [ClassicDataFrame(frame, session) for frame in invoke(target, method, *arguments)]
-
-
-def recursion(frame: DataFrame, op: Callable[[DataFrame], DataFrame], *arguments: object) -> DataFrame:
-    """Plans a recursion on the JVM: `PythonApi.beginRecursion`, as `plan` calls it. Calls `op` on the way."""
-    session = _session(frame)
-    begun = _ask("beginRecursion", frame, *arguments)
-    result = op(ClassicDataFrame(_call(begun.argument), session))
-    return ClassicDataFrame(_call(begun.result, _java(result)), session)
-
-
-def column_name(call: str, argument: str, frame: DataFrame, column: Column) -> str:
-    """The name of a column that was given as a Column, which may be qualified: `frame["user_id"]`.
-
-    Args:
-        call: the function, as users write it: "tailrace.join".
-        argument: the name of the public argument.
-        frame: the classic DataFrame that has it.
-        column: the Column.
-
-    Raises:
-        TailraceError: it isn't a column of the DataFrame, for instance an expression.
-    """
-    check_session(_session(frame))
-    name: str = _call(_entry().columnName, call, argument, _java(frame), _java(column))
-    return name
 
 
 def function(column: Column) -> str | None:
@@ -163,7 +145,7 @@ def missing_jar() -> str:
 
 
 def _started_by_submit() -> bool:
-    """Whether spark-submit started the JVM, and this process out of it."""
+    """True if spark-submit started the JVM, and this process out of it."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -179,44 +161,27 @@ def _entry() -> Any:
     return getattr(_view(), _ENTRY)
 
 
-def _session(of: DataFrame | SparkSession) -> SparkSession:
-    return of if isinstance(of, SparkSession) else of.sparkSession
-
-
-def _ask(method: str, of: DataFrame | SparkSession, *arguments: object) -> Any:
-    """The result of a method of the entry point, once the session has all that Tailrace needs."""
-    check_session(_session(of))
-    return _call(getattr(_entry(), method), *map(_java, (of, *arguments)))
-
-
 def _java(value: object) -> Any:
-    """An argument as the JVM has it; strings, bytes and None are the same there."""
-    gateway: Any = SparkContext._gateway
+    """An argument as the JVM has it; strings, whole numbers and None are the same there."""
     match value:
         case ClassicDataFrame():
             return value._jdf
-        case SparkSession():
-            return value._jsparkSession
         case ClassicColumn():
             return value._jc
-        case Mapping():
-            return MapConverter().convert(dict(value), gateway._gateway_client)
-        case str() | bytes() | None:
+        case str() | int() | None:
             return value
-        case Sequence():
-            return ListConverter().convert([_java(v) for v in value], gateway._gateway_client)
         case _:
             raise TypeError(f"no argument of the JVM: {type(value).__name__}")
 
 
-def _python(value: Any) -> Any:
-    """A value of the JVM's as JSON would have it."""
-    return [_python(one) for one in value] if isinstance(value, JavaList) else value
+def _listed(values: Iterable[object]) -> Any:
+    gateway: Any = SparkContext._gateway
+    return ListConverter().convert(list(values), gateway._gateway_client)
 
 
 def _call(method: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return method(*arguments)
     except TailraceError as error:
-        # The user is told what is wrong with the call, not through which sockets the answer came.
+        # The user needs the fault of the call, not the sockets through which the answer came.
         raise error.with_traceback(None) from None

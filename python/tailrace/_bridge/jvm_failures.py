@@ -1,4 +1,4 @@
-"""Tailrace's errors in classic sessions: what is said of them is in `_failures`."""
+"""Tailrace's errors in classic sessions: `failures` describes them."""
 
 # py4j has no types, and only private fields of pyspark lead to it.
 # pyright: basic, reportPrivateUsage=false, reportMissingTypeStubs=false, reportCallIssue=false
@@ -24,7 +24,7 @@ def install() -> None:
         return
     convert = captured.convert_exception
 
-    # PySpark looks this name up at each error, so this holds for sessions of before and after, too.
+    # PySpark looks this name up at each error, so this holds for existing sessions, too.
     def convert_exception(java_exception: Any) -> Any:
         error = convert(java_exception)
         if isinstance(error, captured.UnknownException) and failures.said(str(error)):

@@ -122,7 +122,7 @@ _NEVER = 2**31 - 1
 @contextmanager
 def _faults(spark: SparkSession, pieces: Pieces) -> Generator[Callable[[Path, int], list[str]]]:
     """Runs in this process, in which a step and all later ones fail."""
-    faults = calls.checkpoint_faults(spark)
+    faults = calls.hold("checkpoint_faults", spark)
 
     def end() -> list[str]:
         return list(calls.invoke(faults, "end"))

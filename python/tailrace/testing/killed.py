@@ -31,7 +31,7 @@ def main() -> None:
         return
     order = json.loads(line)
     told = Path(order["told"])
-    faults = calls.checkpoint_faults(spark)
+    faults = calls.hold("checkpoint_faults", spark)
     if order["step"] is not None:
         calls.invoke(faults, "beginToStand", order["step"], str(told / "reached"))
     # Written by the test itself a moment ago.

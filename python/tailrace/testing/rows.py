@@ -27,7 +27,7 @@ def as_tuples(frame: DataFrame) -> list[tuple[Any, ...]]:
     if not frame.columns:
         return [()] * frame.count()
     # Spark's `collect` gives them in the machine's zone, without saying so.
-    table = calls.plan("readable", frame).toArrow()
+    table = calls.plan("readable", frame, frame=frame).toArrow()
     columns = [column.to_pylist(maps_as_pydicts="strict") for column in table.columns]
     return [tuple(map(_in_utc, row)) for row in zip(*columns, strict=True)]
 

@@ -46,7 +46,7 @@ class StreamTest:
     def __init__(self, spark: SparkSession, directory: str | os.PathLike[str], now: Time = "00:00") -> None:
         self.spark = spark
         self.directory: Path = Path(directory)
-        self._streams = calls.test_streams(spark, millis(at(now)))
+        self._streams = calls.hold("test_streams", spark, start_ms=millis(at(now)))
         self._queries: dict[str, StreamQuery] = {}
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import pickle
 from collections.abc import Callable, Mapping, Sequence
@@ -93,10 +94,14 @@ def batch_frame(spark: SparkSession, schema: StructType, rows: Sequence[Given]) 
     return spark.createDataFrame(_taken(schema, rows), schema)
 
 
-def pickled(schema: StructType, rows: Sequence[Given]) -> bytes:
-    """Rows as `Source.add` takes them, for `PythonRows` of the JVM. Errors are those of `batch_frame`."""
+def pickled(schema: StructType, rows: Sequence[Given]) -> str:
+    """Rows as `Source.add` takes them, in base64 for `PythonRows` of the JVM.
+
+    Errors are those of `batch_frame`.
+    """
     of_rows: Any = schema  # PySpark gives its method no types
-    return pickle.dumps([of_rows.toInternal(row) for row in _taken(schema, rows)])
+    made = pickle.dumps([of_rows.toInternal(row) for row in _taken(schema, rows)])
+    return base64.b64encode(made).decode()
 
 
 def _taken(schema: StructType, rows: Sequence[Given]) -> list[tuple[Any, ...]]:

@@ -105,7 +105,7 @@ def crash(cell: Cell) -> None:
     """A step of its checkpoint fails, and all later ones, as if the process had died."""
     steps = cell.baselines.of(cell.entry).steps
     step = cell.random.randrange(1, len(steps) + 1)
-    faults = calls.checkpoint_faults(cell.spark)
+    faults = calls.hold("checkpoint_faults", cell.spark)
     failed = False
     with cell.run(faulty=True) as run:
         calls.invoke(faults, "begin", step)

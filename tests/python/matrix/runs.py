@@ -229,7 +229,7 @@ class Output:
     """
 
     def __init__(self, run: Run, *, count: bool = False) -> None:
-        faults = calls.checkpoint_faults(run.spark) if count else None
+        faults = calls.hold("checkpoint_faults", run.spark) if count else None
         if faults is not None:
             calls.invoke(faults, "begin", _NEVER)
         run.start()

@@ -33,7 +33,7 @@ _SCALA_OPTIONS = (
     *("label.JoinOptions", "asof.AsOfOptions", "sync.SyncOptions", "replay.ReplayOptions"),
     *("watermark.WatermarkOptions", "windows.WindowOptions", "recursion.RecursionOptions"),
     *("examples.ExampleOptions", "examples.ExampleLabel", "examples.ExampleFeatures"),
-    "examples.ExampleSample",
+    *("examples.ExampleAttribution", "examples.ExampleSample"),
 )
 
 

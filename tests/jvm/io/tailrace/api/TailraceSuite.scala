@@ -3,7 +3,7 @@ package io.tailrace.api
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.functions.{col, lit}
-import org.apache.spark.sql.{Column, DataFrame, Row}
+import org.apache.spark.sql.{DataFrame, Row}
 
 import io.tailrace.common.TailraceAnalysisException
 import io.tailrace.label.JoinOptions
@@ -99,29 +99,14 @@ class TailraceSuite extends SparkSuite {
   }
 
   test("Python's entry gives the same") {
-    val named = Map(
-      "left_time" -> "t",
-      "right_time" -> "rt",
-      "after" -> "10 seconds",
-      "before" -> "0 seconds",
-      "how" -> "left",
-      "into" -> "labels",
-      "match" -> "last",
-      "on_late" -> "drop",
-      "emit" -> "all",
-      "release" -> "closed",
-      "exactly_one" -> "false",
-      "hot_parts" -> "8"
-    )
-    def join(more: (String, String)*) = PythonApi.join(
-      rows.toDF(),
-      rows.map(r => Engaged(r.k, r.t, r.id)).toDF(),
-      Seq("k").asJava,
-      Seq("k").asJava,
-      Seq.empty[java.util.List[Column]].asJava,
-      Seq.empty[String].asJava,
-      (named ++ more).asJava
-    )
+    val left: DataFrame = rows.toDF()
+    val right: DataFrame = rows.map(r => Engaged(r.k, r.t, r.id)).toDF()
+    val named = """"left": {"frame": 0}, "right": {"frame": 1}, "on": [["k", "k"]], "left_time": "t",
+      "right_time": "rt", "after": 10000000, "before": "0 seconds", "how": "left", "into": "labels", "match": "last",
+      "on_late": "drop", "emit": "all", "release": "closed", "exactly_one": false, "hot_parts": 8"""
+    def join(more: String*) = PythonApi
+      .call(spark, "join", (named +: more).mkString("{", ", ", "}"), List(left, right).asJava, Nil.asJava)
+      .asInstanceOf[DataFrame]
     assert(
       join().collect().map(Emitted.of).map(e => e.id.get -> e.labels).toMap == Map(
         1 -> Seq(2),
@@ -129,14 +114,17 @@ class TailraceSuite extends SparkSuite {
         3 -> Seq(3)
       )
     )
-    assert(join("max_matches" -> "1").columns.last == "labels_truncated")
+    assert(join(""""max_matches": 1""").columns.last == "labels_truncated")
     checkRefused(
       "TAILRACE_OPTION_INVALID",
       "call" -> "tailrace.join",
       "argument" -> "max_matches",
       "value" -> "many",
       "allowed" -> s"a whole number of at most ${Int.MaxValue}"
-    )(join("max_matches" -> "many"))
+    )(join(""""max_matches": "many""""))
+    checkRefused("TAILRACE_CONNECT_CALL_UNKNOWN", "call" -> "tailrace.join with `fuzzy`")(
+      join(""""fuzzy": true""")
+    )
     assert(PythonApi.versions().keySet.asScala == Set("tailrace", "builtForSpark", "spark", "scala", "java"))
   }
 }

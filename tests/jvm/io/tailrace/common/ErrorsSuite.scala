@@ -29,7 +29,7 @@ final class ErrorsSuite extends AnyFunSuite {
 
   private val all: Map[String, Throwable] = Map(
     "TAILRACE_SESSION_EXTENSION_MISSING" -> Errors.extensionMissing(),
-    "TAILRACE_CONNECT_CALL_UNKNOWN" -> ConnectErrors.callUnknown("C"),
+    "TAILRACE_CONNECT_CALL_UNKNOWN" -> Errors.callUnknown("C"),
     "TAILRACE_CONNECT_TESTING_OFF" -> ConnectErrors.testingOff(),
     "TAILRACE_SPARK_VERSION_MISMATCH" -> Errors.sparkVersionMismatch("B", "F"),
     "TAILRACE_EXAMPLES_CONDITION" ->

@@ -71,7 +71,8 @@ final class PassesSuite extends AnyFunSuite {
   test("work between passes emits no row, and is done once, in its turn") {
     log.clear()
     val passes = new Passes
-    val rows = passes.rows(Seq(pass("a", 1), () => Pass.withoutRows(log += "work"), () => Pass.of(Iterator(row(2)))))
+    val rows =
+      passes.rows(Seq(pass("a", 1), () => Pass.withoutRows(log += "work"), () => Pass.of(Iterator(row(2)))))
     assert(rows.map(_.getInt(0)).toSeq == Seq(1, 2))
     assert(log == Seq("a opened", "a ended", "a closed", "work"))
   }

@@ -7,6 +7,7 @@ import org.scalactic.anyvals.PosInt
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.tailrace.api.Tailrace
+import io.tailrace.common.TimeSpan
 import io.tailrace.testkit._
 
 /** Left rows that are amended against brute force, batch by batch. */
@@ -90,20 +91,21 @@ final class AmendmentsPropertySuite extends SparkSuite with ScalaCheckPropertyCh
         val whole = s.copy(batches = s.batches :+ end)
         val last = mutable.Map.empty[(String, java.sql.Timestamp), Set[Seq[Int]]]
         val ids = mutable.Map.empty[(String, java.sql.Timestamp), Seq[Int]].withDefaultValue(Nil)
-        sideBySide(whole, optionsOf(s, amendFor).copy(releaseEvery = every), oracle) { (_, rows, _) =>
-          rows.foreach { batch =>
-            batch.filter(r => r.mark.isEmpty && r.time.nonEmpty).foreach { r =>
-              val of = (r.key.orNull, r.time.get)
-              ids(of) :+= r.id.get
-              last(of) = last.getOrElse(of, Set.empty) + r.labels
+        sideBySide(whole, optionsOf(s, amendFor).copy(releaseEvery = every.map(TimeSpan(_))), oracle) {
+          (_, rows, _) =>
+            rows.foreach { batch =>
+              batch.filter(r => r.mark.isEmpty && r.time.nonEmpty).foreach { r =>
+                val of = (r.key.orNull, r.time.get)
+                ids(of) :+= r.id.get
+                last(of) = last.getOrElse(of, Set.empty) + r.labels
+              }
+              // All left rows of a key and a time have one group, and are amended in one batch.
+              batch.filter(_.mark.contains("amended")).groupBy(r => (r.key.orNull, r.time.get)).foreach {
+                case (of, rows) =>
+                  assert(rows.size <= ids(of).size)
+                  last(of) = rows.map(_.labels).toSet
+              }
             }
-            // All left rows of a key and a time have one group, and are amended in one batch.
-            batch.filter(_.mark.contains("amended")).groupBy(r => (r.key.orNull, r.time.get)).foreach {
-              case (of, rows) =>
-                assert(rows.size <= ids(of).size)
-                last(of) = rows.map(_.labels).toSet
-            }
-          }
         }
         val expected = oracle.lastGroups.toSeq
           .groupMap { case ((k, t, _), _) => (k, t) }(_._2)

@@ -5,7 +5,7 @@ import org.scalactic.anyvals.PosInt
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.tailrace.api.Tailrace
-import io.tailrace.common.Durations
+import io.tailrace.common.{Durations, TimeSpan}
 import io.tailrace.testkit._
 
 /** Versions of left rows against brute force, batch by batch. */
@@ -86,7 +86,7 @@ final class HorizonsPropertySuite extends SparkSuite with ScalaCheckPropertyChec
           var (all, allExpected) = (Seq.empty[Version], Seq.empty[Version])
           sideBySide(
             whole,
-            optionsOf(s, ends, emit).copy(releaseEvery = every),
+            optionsOf(s, ends, emit).copy(releaseEvery = every.map(TimeSpan(_))),
             oracleOf(s, ends, emit, s.delays)
           ) { (_, rows, expected) =>
             all ++= rows.flatten.filter(_.id != -1)

@@ -6,7 +6,7 @@ import org.scalatest.Assertion
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 import io.tailrace.api.Tailrace
-import io.tailrace.common.TailraceConf
+import io.tailrace.common.{TailraceConf, TimeSpan}
 import io.tailrace.testkit.{Campaign, Emitted, Engaged, JoinOracle, Served, SparkSuite, StreamHarness, Times}
 
 /** Compares the join with the oracle, batch by batch: random orders, lags, batch cuts, windows and restarts.
@@ -107,7 +107,7 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
     val ends = Times.seconds(100000)
     val end = (Seq(Served("end", ends, -1)), Seq(Engaged("nobody", ends, -2)))
     var (all, allExpected) = (Seq.empty[Emitted], Seq.empty[Emitted])
-    sideBySide(s.copy(batches = s.batches :+ end), optionsOf(s).copy(releaseEvery = every)) {
+    sideBySide(s.copy(batches = s.batches :+ end), optionsOf(s).copy(releaseEvery = every.map(TimeSpan(_)))) {
       (_, rows, expected) =>
         all ++= rows.flatten
         allExpected ++= expected.flatten

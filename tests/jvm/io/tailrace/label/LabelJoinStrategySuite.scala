@@ -3,6 +3,7 @@ package io.tailrace.label
 import org.apache.spark.sql.tailrace.{MemoryStream, SparkPlans}
 
 import io.tailrace.api.Tailrace
+import io.tailrace.common.TimeSpan
 import io.tailrace.join.StoredJoinExec
 import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.seconds
@@ -78,7 +79,8 @@ class LabelJoinStrategySuite extends SparkSuite {
     ): Long = {
       val steps = Option.when(how == "left")(every)
       val joined = join(
-        options(after).copy(how = how, before = before, releaseEvery = steps, lateLabels = Some(late))
+        options(after)
+          .copy(how = how, before = before, releaseEvery = steps.map(TimeSpan(_)), lateLabels = Some(late))
       )(
         MemoryStream[Served](spark).toDF(),
         MemoryStream[Engaged](spark).toDF()

@@ -14,7 +14,7 @@ import org.apache.spark.sql.{DataFrame, Row}
 import io.tailrace.api.Tailrace
 import io.tailrace.asof.AsOfOptions
 import io.tailrace.common.TailraceConf
-import io.tailrace.examples.{ExampleLabel, ExampleOptions}
+import io.tailrace.examples.{ExampleAttribution, ExampleLabel, ExampleOptions}
 import io.tailrace.label.JoinOptions
 import io.tailrace.recursion.RecursionOptions
 import io.tailrace.replay.ReplayOptions
@@ -117,7 +117,8 @@ private[plan] object DamagedQueries {
       ExampleOptions("at", horizons = Seq("200 milliseconds"))
     )(
       events -> label("logs"),
-      events -> label("shared").copy(where = Some("from <> 'host-1'"), attribution = Some("linear"))
+      events -> label("shared")
+        .copy(where = Some("from <> 'host-1'"), attribution = Some(ExampleAttribution("linear")))
     )
   }
 

@@ -1,246 +1,285 @@
 package io.tailrace.api
 
+import java.util
+
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, Dataset, SparkSession}
+import org.json4s.JsonDSL._
+import org.json4s.jackson.JsonMethods.{compact, render}
+import org.json4s.{JBool, JField, JInt, JObject, JString, JValue}
 
-import io.tailrace.common.Arguments
-import io.tailrace.label.JoinOptions
+import io.tailrace.asof.AsOfOptions
+import io.tailrace.common.{Arguments, CallDocument, Errors}
+import io.tailrace.erase.EraseOptions
+import io.tailrace.examples.{ExampleFeatures, ExampleLabel, ExampleOptions}
+import io.tailrace.exchange.{ImportOptions, ImportReport}
+import io.tailrace.label.{JoinOptions, SampledState}
 import io.tailrace.plan.Columns
+import io.tailrace.recursion.RecursionOptions
 import io.tailrace.replay.ReplayOptions
 import io.tailrace.sync.SyncOptions
 import io.tailrace.testing.{CheckpointFaults, ReadableRows, TestStreams}
 import io.tailrace.watermark.WatermarkOptions
 import io.tailrace.windows.WindowOptions
 
-/** The one object that Python calls. Java types only; no defaults, no overloads.
+/** The entry for Python, by py4j and over Spark Connect. A call is a name, and a [[CallDocument]] of its arguments:
   *
-  * `options` have the names of Python's arguments. An option that may be left out is absent then.
+  * {{{
+  *   tailrace.join(left, right, on="user", after=timedelta(minutes=30), ...)
+  *     ->  call(session, "join", {"left": {"frame": 0}, "after": 1800000000, ...}, [left, right], [])
+  * }}}
+  *
+  * Calls have the names of Python's functions.
   */
-object PythonApi
-    extends PythonStateCalls
-    with PythonReportCalls
-    with PythonExampleCalls
-    with PythonRecursionCalls {
+object PythonApi {
 
-  /** The name of a column that a user gave as a Column.
-    *
-    * @param argument which gave it
-    */
-  def columnName(call: String, argument: String, frame: Dataset[_], column: Column): String =
-    Columns.nameOf(
-      call,
-      argument,
-      column.toString,
-      SparkPlans.analyzed(frame),
-      SparkPlans.analyzed(frame.select(column))
-    )
-
-  def join(
-      left: Dataset[_],
-      right: Dataset[_],
-      onLeft: java.util.List[String],
-      onRight: java.util.List[String],
-      hot: java.util.List[java.util.List[Column]],
-      horizons: java.util.List[String],
-      options: java.util.Map[String, String]
-  ): DataFrame = {
-    val chosen = new Chosen("tailrace.join", options)
-    Tailrace.join(
-      left,
-      right,
-      pairs(onLeft, onRight),
-      JoinOptions(
-        leftTime = chosen("left_time"),
-        rightTime = chosen("right_time"),
-        after = chosen("after"),
-        before = chosen("before"),
-        how = chosen("how"),
-        into = chosen("into"),
-        `match` = chosen("match"),
-        maxMatches = chosen.int("max_matches"),
-        onLate = chosen("on_late"),
-        lateLabels = chosen.get("late_labels").map(_.toBoolean),
-        releaseEvery = chosen.get("release_every"),
-        closeAfter = chosen.get("close_after"),
-        horizons = horizons.asScala.toSeq,
-        emit = chosen("emit"),
-        early = chosen.get("early"),
-        release = chosen("release"),
-        exactlyOne = chosen("exactly_one").toBoolean,
-        amendFor = chosen.get("amend_for"),
-        hot = hot.asScala.toSeq.map(_.asScala.toSeq),
-        hotParts = chosen.int("hot_parts").get
-      )
-    )
-  }
-
-  /** @param leftPartition empty: Kafka's */
-  def syncJoin(
-      left: Dataset[_],
-      right: Dataset[_],
-      onLeft: java.util.List[String],
-      onRight: java.util.List[String],
-      leftPartition: java.util.List[String],
-      rightPartition: java.util.List[String],
-      options: java.util.Map[String, String]
-  ): DataFrame = {
-    val chosen = new Chosen("tailrace.sync_join", options)
-    Tailrace.syncJoin(
-      left,
-      right,
-      pairs(onLeft, onRight),
-      SyncOptions(
-        leftTime = chosen("left_time"),
-        rightTime = chosen("right_time"),
-        window = chosen("window"),
-        syncDelay = chosen("sync_delay"),
-        leftPartition = leftPartition.asScala.toSeq,
-        rightPartition = rightPartition.asScala.toSeq,
-        onStall = chosen("on_stall"),
-        stallAfter = chosen.get("stall_after"),
-        onDuplicate = chosen("on_duplicate"),
-        onUnmatchedRight = chosen("on_unmatched_right"),
-        maxPending = chosen.long("max_pending"),
-        suffix = chosen("suffix"),
-        name = chosen("name"),
-        onLeftStall = chosen.get("on_left_stall"),
-        futureLimit = chosen.get("future_limit"),
-        onFuture = chosen("on_future"),
-        exactlyOne = chosen("exactly_one").toBoolean
-      )
-    )
-  }
-
-  def filterReplays(
-      frame: Dataset[_],
-      metadata: java.util.List[String],
-      order: java.util.List[String],
-      options: java.util.Map[String, String]
-  ): DataFrame = {
-    val chosen = new Chosen("tailrace.filter_replays", options)
-    Tailrace.filterReplays(
-      frame,
-      ReplayOptions(
-        metadata.asScala.toSeq,
-        order.asScala.toSeq,
-        chosen.int("disorder").get,
-        chosen("on_replay"),
-        chosen("name"),
-        chosen.get("forget_after"),
-        chosen.get("event_time")
-      )
-    )
-  }
-
-  /** @param hosts the roster; null: those that have been seen */
-  def accurateWatermark(
-      frame: Dataset[_],
-      eventTime: String,
-      host: String,
-      hosts: java.util.List[String],
-      options: java.util.Map[String, String]
-  ): DataFrame = {
-    val chosen = new Chosen("tailrace.accurate_watermark", options)
-    Tailrace.accurateWatermark(frame, eventTime, host, watermarkOptions(hosts, chosen))
-  }
-
-  private def watermarkOptions(hosts: java.util.List[String], chosen: Chosen): WatermarkOptions =
-    WatermarkOptions(
-      completeness = chosen("completeness"),
-      hosts = Option(hosts).map(_.asScala.toSeq),
-      idleAfter = chosen.get("idle_after"),
-      futureLimit = chosen.get("future_limit"),
-      onFuture = chosen("on_future"),
-      delay = chosen("delay"),
-      server = chosen.get("server"),
-      app = chosen.get("app"),
-      operator = chosen("operator"),
-      token = chosen.get("token"),
-      logs = chosen.get("logs"),
-      name = chosen("name")
-    )
-
-  def stampWatermark(frame: Dataset[_], into: String): DataFrame = Tailrace.stampWatermark(frame, into)
-
-  /** @param partitions the roster; null: those that have been seen */
-  def stampedWatermark(
-      frame: Dataset[_],
-      eventTime: String,
-      stamp: String,
-      partition: java.util.List[String],
-      partitions: java.util.List[String],
-      options: java.util.Map[String, String]
-  ): DataFrame = {
-    val chosen = new Chosen("tailrace.stamped_watermark", options)
-    val wanted = watermarkOptions(partitions, chosen)
-    Tailrace.stampedWatermark(frame, eventTime, stamp, partition.asScala.toSeq, wanted)
-  }
-
-  /** What the writer of the format `tailrace-windows` writes.
-    *
-    * @param upstreams the operators whose rows are written; null: the query's sources
-    */
-  def landedWindows(
-      frame: Dataset[_],
-      path: String,
-      eventTime: String,
-      upstreams: java.util.List[String],
-      options: java.util.Map[String, String]
-  ): DataFrame = {
-    val chosen = new Chosen("tailrace.write_windows", options)
-    Tailrace.landedWindows(
-      frame,
-      path,
-      eventTime,
-      WindowOptions(
-        window = chosen("window"),
-        offset = chosen("offset"),
-        into = chosen("into"),
-        missing = chosen.int("missing").get,
-        targetFileSize = chosen.get("target_file_size"),
-        server = chosen.get("server"),
-        app = chosen.get("app"),
-        operator = chosen("operator"),
-        token = chosen.get("token"),
-        upstreams = Option(upstreams).map(_.asScala.toSeq)
-      )
-    )
-  }
-
-  def windowReport(session: SparkSession, path: String): DataFrame = Tailrace.windowReport(session, path)
-
-  /** Streams and queries of a test. @param startMs of their clock */
-  def testStreams(session: SparkSession, startMs: String): TestStreams =
-    new TestStreams(session, startMs.toLong)
-
-  /** Which step of checkpoints' files fails, in a test. */
-  def checkpointFaults(session: SparkSession): CheckpointFaults.type = CheckpointFaults
-
-  /** A batch DataFrame with values that Arrow and Python have. */
-  def readable(frame: DataFrame): DataFrame = ReadableRows.of(frame)
-
-  /** Throws an error that says what is missing and what to do. */
-  def checkSession(session: SparkSession): Unit = SessionCheck.check(session)
-
-  def versions(): java.util.Map[String, String] = Map(
+  /** The versions that Python compares with its own before any other call, also with those of an older jar. */
+  def versions(): util.Map[String, String] = Map(
     "tailrace" -> SessionCheck.tailraceVersion,
     "builtForSpark" -> SessionCheck.builtForSpark,
     "spark" -> SPARK_VERSION,
     "scala" -> scala.util.Properties.versionNumberString,
     "java" -> System.getProperty("java.version")
   ).asJava
-}
 
-/** The options of a call. */
-private[api] final class Chosen(call: String, options: java.util.Map[String, String]) {
-  private val named = options.asScala
+  /** Throws an error that says what is missing and what to do. */
+  def checkSession(session: SparkSession): Unit = SessionCheck.check(session)
 
-  def apply(name: String): String = named(name)
-  def get(name: String): Option[String] = named.get(name)
-  def long(name: String, most: Long = Long.MaxValue): Option[Long] =
-    named.get(name).map(new Arguments(call).parsed(name, _, most))
-  def int(name: String): Option[Int] = long(name, Int.MaxValue.toLong).map(_.toInt)
+  /** @param json    the arguments, see [[CallDocument]]
+    * @param frames  the DataFrames of the arguments, by their numbers; likewise `columns`
+    * @return a DataFrame, an object of a test, or any other answer as JSON
+    */
+  def call(
+      session: SparkSession,
+      name: String,
+      json: String,
+      frames: util.List[DataFrame],
+      columns: util.List[Column]
+  ): AnyRef = {
+    SessionCheck.check(session)
+    val decoder = plans.orElse(objects).orElse(answers).applyOrElse(name, unknown)
+    CallDocument.read(s"tailrace.$name", json, frames.asScala.toSeq, columns.asScala.toSeq)(decoder)(session)
+  }
+
+  /** True if a call gives a DataFrame. */
+  def plans(name: String): Boolean = plans.contains(name)
+
+  /** True if a call gives an object of a test. */
+  def holds(name: String): Boolean = objects.contains(name)
+
+  private def unknown(name: String): Nothing = throw Errors.callUnknown(name)
+
+  /** Decodes all arguments of a call, and then makes it. */
+  private type Decoder[+T] = CallDocument => SparkSession => T
+
+  private val plans: Map[String, Decoder[DataFrame]] = Map(
+    "join" -> ofSides(JoinOptions.of)(Tailrace.join),
+    "as_of" -> ofSides(AsOfOptions.of)(Tailrace.asOf),
+    "sync_join" -> ofSides(SyncOptions.of)(Tailrace.syncJoin),
+    "examples" -> { document =>
+      val impressions = document("impressions").frame
+      val labels =
+        document("labels").list.map(_.document).map(one => one("frame").frame -> ExampleLabel.of(one))
+      val features =
+        document("features").list.map(_.document).map(one => one("frame").frame -> ExampleFeatures.of(one))
+      val options = ExampleOptions.of(document)
+      _ => Tailrace.examples(impressions, options, features)(labels: _*)
+    },
+    "filter_replays" -> { document =>
+      val (rows, options) = (frame(document), ReplayOptions.of(document))
+      _ => Tailrace.filterReplays(rows, options)
+    },
+    "accurate_watermark" -> { document =>
+      val (rows, time, host) = (frame(document), document("event_time").text, document("host").text)
+      val options = WatermarkOptions.of(document, roster = "hosts")
+      _ => Tailrace.accurateWatermark(rows, time, host, options)
+    },
+    "stamp_watermark" -> { document =>
+      val (rows, into) = (frame(document), document("into").text)
+      _ => Tailrace.stampWatermark(rows, into)
+    },
+    "stamped_watermark" -> { document =>
+      val (rows, time, stamp) = (frame(document), document("event_time").text, document("stamp").text)
+      val partition = document("partition").texts
+      val options = WatermarkOptions.of(document, roster = "partitions")
+      _ => Tailrace.stampedWatermark(rows, time, stamp, partition, options)
+    },
+    // The rows that Python's writer of the format `tailrace-windows` writes.
+    "write_windows" -> { document =>
+      val (rows, path, time) = (frame(document), document("path").text, document("event_time").text)
+      val options = WindowOptions.of(document)
+      _ => Tailrace.landedWindows(rows, path, time, options)
+    },
+    "window_report" -> { document =>
+      val path = document("path").text
+      Tailrace.windowReport(_, path)
+    },
+    // Two calls with the same id, below zero: without the result of op it is the DataFrame to call op with.
+    "recursively" -> { document =>
+      val (rows, id, result) = (frame(document), document("id").long, document.get("result").map(_.frame))
+      val options = RecursionOptions.of(document)
+      _ => {
+        val call = Tailrace.beginRecursion(rows, options, Some(id))
+        result.fold(call.argument)(call.result)
+      }
+    },
+    // A batch DataFrame with values that Arrow and Python have.
+    "readable" -> { document =>
+      val rows = frame(document)
+      _ => ReadableRows.of(rows)
+    }
+  )
+
+  private def frame(document: CallDocument): DataFrame = document("frame").frame
+
+  private def ofSides[O, T](optionsOf: CallDocument => O)(
+      made: (DataFrame, DataFrame, Seq[(String, String)], O) => T
+  ): Decoder[T] = { document =>
+    val (left, right, on) = (document("left").frame, document("right").frame, document("on").pairs)
+    val options = optionsOf(document)
+    _ => made(left, right, on, options)
+  }
+
+  private val objects: Map[String, Decoder[AnyRef]] = Map(
+    "test_streams" -> { document =>
+      val startMs = document("start_ms").long
+      new TestStreams(_, startMs)
+    },
+    "checkpoint_faults" -> (_ => _ => CheckpointFaults)
+  )
+
+  private val answers: Map[String, Decoder[String]] = Map[String, Decoder[JValue]](
+    "versions" -> { _ => _ =>
+      JObject(versions().asScala.toList.map { case (of, version) => JField(of, JString(version)) })
+    },
+    // The name of a column that a user gave as a Column.
+    "column_name" -> { document =>
+      val (call, argument) = (document("call").text, document("argument").text)
+      val (rows, column) = (frame(document), document("column").column)
+      _ =>
+        JString(
+          Columns.nameOf(
+            call,
+            argument,
+            column.toString,
+            SparkPlans.analyzed(rows),
+            SparkPlans.analyzed(rows.select(column))
+          )
+        )
+    },
+    "microseconds" -> { document =>
+      val (arguments, argument) = (new Arguments(document("call").text), document("argument").text)
+      val (value, least) = (document("value").duration, document("least").long)
+      _ => JInt(arguments.duration(argument, value, least))
+    },
+    // Refuses a column that isn't there.
+    "check_column" -> { document =>
+      val (columns, argument, name) = (columnsOf(document), document("argument").text, document("name").text)
+      _ => {
+        columns.find(argument, name)
+        JBool(true)
+      }
+    },
+    // Refuses a column that isn't there, or is no timestamp with a time zone.
+    "check_time" -> { document =>
+      val (columns, argument, name) = (columnsOf(document), document("argument").text, document("name").text)
+      _ => {
+        columns.find(argument, name, TimestampType)
+        JBool(true)
+      }
+    },
+    "holds_groups" -> { document =>
+      val (columns, label, times) = (columnsOf(document), document("label").text, document("times").texts)
+      _ => JBool(holdsGroups(columns, label, times))
+    },
+    "sampled_state" -> ofSides { of =>
+      JoinOptions(of("left_time").text, of("right_time").text, of("after").duration, of("before").duration)
+    } { (left, right, on, options) => sampledState(Tailrace.join(left, right, on, options)) }
+  ).map { case (name, decoder) =>
+    name -> ((document: CallDocument) => decoder(document).andThen(value => compact(render(value))))
+  } ++ offline
+
+  /** Calls for the checkpoint of a stopped query. */
+  private def offline: Map[String, Decoder[String]] = Map(
+    "rescale" -> { document =>
+      val (checkpoint, partitions) = (document("checkpoint").text, document("partitions").int)
+      val (isDry, to) = (document("dry_run").flag, document.get("to").map(_.text))
+      Tailrace.rescale(_, checkpoint, partitions, isDry, to).json
+    },
+    "erase" -> { document =>
+      val (checkpoint, options) = (document("checkpoint").text, EraseOptions.of(document))
+      Tailrace.erase(_, checkpoint, options).json
+    },
+    "export_state" -> { document =>
+      val (checkpoint, to, isDry) =
+        (document("checkpoint").text, document("to").text, document("dry_run").flag)
+      Tailrace.exportState(_, checkpoint, to, isDry).json
+    },
+    // Without a query it is that of the export.
+    "import_state" -> { document =>
+      val (checkpoint, isDry) = (document("checkpoint").text, document("dry_run").flag)
+      val directory = document.get("export").map(_.text)
+      document.get("query").map(_.frame) match {
+        case None =>
+          val exported = document("export").text
+          session => counts(Tailrace.importState(session, checkpoint, exported, isDry))
+        case Some(query) =>
+          val offsets = document("offsets").texts
+          val (watermark, batch) = (document.get("watermark").map(_.long), document.get("batch").map(_.long))
+          val sides = Option.when(directory.isEmpty)((document("left").frame, document("right").frame))
+          session => {
+            val rows = sides.fold(
+              Tailrace.exportedRows(session, checkpoint, directory.get, offsets, watermark, batch)
+            ) { case (left, right) =>
+              ImportOptions(left, right, offsets, watermark.getOrElse(0L), batch.getOrElse(0L))
+            }
+            counts(Tailrace.importState(query, checkpoint, rows.copy(dryRun = isDry)))
+          }
+      }
+    }
+  )
+
+  private def counts(of: ImportReport): String =
+    compact(render(("batch" -> of.batch) ~ ("left" -> of.left) ~ ("right" -> of.right)))
+
+  private def columnsOf(document: CallDocument): Columns = {
+    val rows = frame(document)
+    new Columns(
+      new Arguments(document("call").text),
+      SparkPlans.analyzed(rows).output,
+      SparkPlans.session(rows).sessionState.conf.resolver
+    )
+  }
+
+  /** True if a column of labels holds groups, and not one label a row. Refuses columns that hold neither.
+    *
+    * @param times the fields of a label that have to be timestamps
+    */
+  private def holdsGroups(columns: Columns, label: String, times: Seq[String]): Boolean = {
+    val column = columns.find("labels", label)
+    val isLabel: DataType => Boolean = {
+      case StructType(fields) =>
+        times.forall(t => fields.exists(f => f.name == t && f.dataType == TimestampType))
+      case _ => false
+    }
+    column.dataType match {
+      case ArrayType(element, _) if isLabel(element) => true
+      case one if isLabel(one) => false
+      case _ =>
+        val fields = times.mkString(" and ")
+        throw columns.wrongType("labels", column, s"a struct, or an array of structs, with TIMESTAMP $fields")
+    }
+  }
+
+  /** The state that the rows of samples take in a join: of the left side, then of the right side. */
+  private def sampledState(joined: Dataset[_]): JValue = {
+    val (left, right) = SampledState.of(joined.toDF())
+    Seq(left, right).map { side =>
+      ("rows" -> side.rows) ~ ("bytes" -> side.bytes) ~ ("file_bytes" -> side.fileBytes)
+    }
+  }
 }

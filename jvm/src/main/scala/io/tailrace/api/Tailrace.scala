@@ -2,18 +2,21 @@ package io.tailrace.api
 
 import org.apache.spark.sql.catalyst.analysis.Resolver
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.functions._
 import org.apache.spark.sql.streaming.DataStreamWriter
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession => ClassicSession}
-import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
+import org.apache.spark.sql.types.DataType
+import org.apache.spark.sql.{Column, DataFrame, Dataset, Row, SparkSession}
 
 import io.tailrace.asof.{AsOfOptions, AsOfResolution}
 import io.tailrace.checkpoint.SparkCheckpoint
-import io.tailrace.common.OwnNames
+import io.tailrace.common.{OwnNames, TimeSpan}
 import io.tailrace.erase.{Erase, EraseOptions, EraseReport}
 import io.tailrace.examples._
 import io.tailrace.exchange._
-import io.tailrace.join.JoinSides
+import io.tailrace.join.{JoinCheckpoint, JoinSides, WiderKeys}
 import io.tailrace.label.{JoinOptions, JoinResolution}
+import io.tailrace.plan.Columns.named
 import io.tailrace.recursion.{RecursionCall, RecursionOptions}
 import io.tailrace.replay.{ReplayOptions, ReplayResolution}
 import io.tailrace.rescale.{Rescale, RescaleReport, RescaledCopy}
@@ -22,7 +25,7 @@ import io.tailrace.watermark.{StampColumns, StampResolution, WatermarkOptions, W
 import io.tailrace.windows.{ReportTable, WindowOptions, WindowSink, WindowsResolution}
 
 /** Tailrace for Scala. Names and meanings are those of the Python package. */
-object Tailrace extends StateCommands {
+object Tailrace {
 
   /** Joins each left row with the right rows of equal keys whose time is in
     * `[left time - before, left time + after]`, both ends included.
@@ -220,7 +223,7 @@ object Tailrace extends StateCommands {
     planned(frame)(new StampResolution(_, _).resolve(into))
   }
 
-  /** Sets the event-time watermark by the stamps of the records: the least of the partitions' latest stamps.
+  /** Sets the event-time watermark by the stamps of the records: the minimum of the partitions' latest stamps.
     * The completeness of the stamps is multiplied with that of `options`.
     *
     * @param eventTime the time that assigns rows to windows; the stamps only close them
@@ -286,7 +289,7 @@ object Tailrace extends StateCommands {
     ReportTable.read(session.asInstanceOf[ClassicSession], path)
 
   /** Feeds the results of an operation back to it: each result is emitted, and is given to `op` again,
-    * until `op` gives no more rows. The rows of `frame` itself aren't emitted.
+    * until `op` gives none. The rows of `frame` itself aren't emitted.
     *
     * {{{
     *   val ancestors = Tailrace.recursively(nodes.select("node"), RecursionOptions()) { updates =>
@@ -295,7 +298,7 @@ object Tailrace extends StateCommands {
     * }}}
     *
     * Without state (maps, filters, explodes, joins with tables) all rounds are in one micro-batch. With
-    * state, such as a join of streams, rows go round by a log in the query's checkpoint, one round for each
+    * state, such as a join of streams, rows go round by a log in the query's checkpoint, one iteration per
     * micro-batch, exactly once over failures.
     *
     * @param op is called once, here. Its result has the columns of its argument
@@ -305,6 +308,116 @@ object Tailrace extends StateCommands {
     val call = beginRecursion(frame, options)
     call.result(op(call.argument))
   }
+
+  /** Gives the joins of a checkpoint another number of state partitions. The query must not run: it continues with
+    * the new number when it starts again. After an error it continues with either, and the call may be repeated.
+    *
+    * @param checkpoint the query's checkpointLocation
+    * @param dryRun     only reads and counts the rows
+    * @param to         a new checkpoint, which gets a copy with the new number; the old one stays as it is
+    * @throws io.tailrace.common.TailraceAnalysisException if the checkpoint can't be rescaled
+    * @throws io.tailrace.common.TailraceStateException if its state can't be read or written
+    */
+  def rescale(
+      session: SparkSession,
+      checkpoint: String,
+      partitions: Int,
+      dryRun: Boolean = false,
+      to: Option[String] = None
+  ): RescaleReport = SparkCheckpoint.readable(checkpoint) {
+    val classic = session.asInstanceOf[ClassicSession]
+    to.fold(new Rescale(classic, checkpoint, partitions, dryRun).run()) {
+      new RescaledCopy(classic, checkpoint, _, partitions).run(dryRun)
+    }
+  }
+
+  /** Writes the buffered rows of a checkpoint's joins as Parquet. The query must not run.
+    *
+    * @param directory must not exist
+    * @param dryRun    only reads and counts the rows
+    */
+  def exportState(
+      session: SparkSession,
+      checkpoint: String,
+      directory: String,
+      dryRun: Boolean = false
+  ): ExportReport = SparkCheckpoint.readable(checkpoint) {
+    new Export(session.asInstanceOf[ClassicSession], checkpoint, directory).run(dryRun)
+  }
+
+  /** Makes a checkpoint of an export, for the query that it is of. The rows may have been edited.
+    *
+    * @param checkpoint must not exist
+    * @param dryRun     only checks and counts the rows
+    */
+  def importState(
+      session: SparkSession,
+      checkpoint: String,
+      directory: String,
+      dryRun: Boolean = false
+  ): ImportReport =
+    new ImportOfExport(session.asInstanceOf[ClassicSession], checkpoint, directory).run(
+      dryRun,
+      (left, right, on, exported) => {
+        import exported.settings
+        def time(name: String) = settings(name)
+        joinOf(
+          left.withWatermark(time("left_time"), "0 seconds"),
+          right.withWatermark(time("right_time"), "0 seconds"),
+          on,
+          JoinOptions(
+            leftTime = time("left_time"),
+            rightTime = time("right_time"),
+            after = settings("after"),
+            before = settings("before"),
+            how = settings("how"),
+            // The column isn't part of the state: any name will do that no left column has.
+            into = if (settings("how") == "left") OwnNames.of("labels") else "labels",
+            releaseEvery = settings.get("release_every").map(TimeSpan(_)),
+            lateLabels = settings.get("late_labels").map(_.toBoolean),
+            release = settings.getOrElse("release", "closed"),
+            `match` = if (settings.contains("release")) "first" else "all",
+            exactlyOne = settings.contains("exactly_one"),
+            // For how long, the state doesn't say: the query will.
+            amendFor = exported.state.flatMap(_.amendsAfter).map(_ => TimeSpan("1 second"))
+          )
+        )
+      }
+    )
+
+  /** The rows of an export, for a query with other settings. What isn't given is as in the export. */
+  def exportedRows(
+      session: SparkSession,
+      checkpoint: String,
+      directory: String,
+      offsets: Seq[String] = Nil,
+      watermarkMs: Option[Long] = None,
+      batch: Option[Long] = None
+  ): ImportOptions =
+    new ImportOfExport(session.asInstanceOf[ClassicSession], checkpoint, directory)
+      .options(offsets, watermarkMs, batch)
+
+  /** Makes a checkpoint of a query that has never run, whose join begins with some rows.
+    *
+    * @param frame      the streaming DataFrame that will be started
+    * @param checkpoint must not exist
+    */
+  def importState(frame: Dataset[_], checkpoint: String, options: ImportOptions): ImportReport = {
+    val session = SessionCheck.check(frame.sparkSession)
+    new Import(session, SparkPlans.analyzed(frame), checkpoint).run(options)
+  }
+
+  /** Erases rows of a checkpoint's joins, from all versions of the state. The query must not run: it resumes
+    * without these rows. After an error it may continue with them, and the call may be repeated.
+    *
+    * @param checkpoint the query's checkpointLocation
+    * @throws io.tailrace.common.TailraceAnalysisException if nothing can be erased so
+    * @throws io.tailrace.common.TailraceStateException if the state can't be read or written, or is in use
+    */
+  def erase(session: SparkSession, checkpoint: String, options: EraseOptions): EraseReport =
+    SparkCheckpoint.readable(checkpoint) {
+      new Erase(session.asInstanceOf[ClassicSession], checkpoint, options).run()
+    }
 
   /** Refuses names of columns that Tailrace adds itself.
     *
@@ -335,116 +448,78 @@ object Tailrace extends StateCommands {
   }
 }
 
-/** What can be done with the checkpoint of a query that doesn't run. */
-trait StateCommands {
+/** Splits the rows of keys that the user names over several partitions. By its key alone, all rows of one
+  * would be the work of one task.
+  *
+  * {{{
+  *   on = item_id, hot = 7, hot_parts = 3          part
+  *   left   (7, 12:00) (7, 12:01) (8, 12:00)       1 0 | 0      by the row's time; 0 for other keys
+  *   right  (7, 12:05) (8, 12:05)                  0 1 2 | 0    each right row of the key in all parts
+  *   join on item_id and part
+  * }}}
+  *
+  * A left row has one part, and finds all right rows of its key there.
+  */
+private object HotKeys {
+  import JoinCheckpoint.Part
 
-  /** Gives the joins of a checkpoint another number of state partitions. The query must not run: it continues with
-    * the new number when it starts again. After an error it continues with either, and the call may be repeated.
-    *
-    * @param checkpoint the query's checkpointLocation
-    * @param dryRun     only reads and counts the rows
-    * @param to         a new checkpoint, which gets a copy with the new number; the old one stays as it is
-    * @throws io.tailrace.common.TailraceAnalysisException if the checkpoint can't be rescaled
-    * @throws io.tailrace.common.TailraceStateException if its state can't be read or written
+  /** @param on   pairs of key columns (left, right)
+    * @param join of the two sides, with the part as one more key column
     */
-  def rescale(
-      session: SparkSession,
-      checkpoint: String,
-      partitions: Int,
-      dryRun: Boolean = false,
-      to: Option[String] = None
-  ): RescaleReport = SparkCheckpoint.readable(checkpoint) {
-    val classic = session.asInstanceOf[ClassicSession]
-    to.fold(new Rescale(classic, checkpoint, partitions, dryRun).run()) {
-      new RescaledCopy(classic, checkpoint, _, partitions).run(dryRun)
+  def split(left: Dataset[_], right: Dataset[_], on: Seq[(String, String)], options: JoinOptions)(
+      join: (DataFrame, DataFrame, Seq[(String, String)]) => DataFrame
+  ): DataFrame = {
+    val kinds = on.map { case (l, r) => comparedAs(left, l, right, r) }
+    check(on, kinds, options)
+    val parts = options.hotParts
+    val byTime = pmod(xxhash64(named(options.leftTime)), lit(parts)).cast("int")
+    val all = array((0 until parts).map(lit(_)): _*)
+    val keys = options.hot.map(_.zip(kinds).map { case (value, kind) => lit(value).cast(kind) })
+    def isHot(key: ((String, String)) => String): Column = {
+      val columns = on.zip(kinds).map { case (pair, kind) => named(key(pair)).cast(kind) }
+      if (columns.size == 1) columns.head.isin(keys.flatten: _*)
+      else any(keys.map(_.zip(columns).map { case (value, column) => column === value }.reduce(_ && _)))
     }
+    val lefts = left.withColumn(Part, when(isHot(_._1), byTime).otherwise(lit(0)))
+    val rights = right.withColumn(Part, explode(when(isHot(_._2), all).otherwise(array(lit(0)))))
+    join(lefts, rights, on :+ (Part -> Part)).drop(Part)
   }
 
-  /** Writes the rows that wait in a checkpoint's joins as Parquet. The query must not run.
-    *
-    * @param directory must not exist
-    * @param dryRun    only reads and counts the rows
-    */
-  def exportState(
-      session: SparkSession,
-      checkpoint: String,
-      directory: String,
-      dryRun: Boolean = false
-  ): ExportReport = SparkCheckpoint.readable(checkpoint) {
-    new Export(session.asInstanceOf[ClassicSession], checkpoint, directory).run(dryRun)
+  /** The type in which the join compares two key columns: of both sides, so that a row is hot on both or none. */
+  private def comparedAs(left: Dataset[_], l: String, right: Dataset[_], r: String): DataType = {
+    val (one, other) =
+      (left.select(named(l)).schema.head.dataType, right.select(named(r)).schema.head.dataType)
+    WiderKeys.common(one, other).getOrElse(one)
   }
 
-  /** Makes a checkpoint of an export, for the query that it is of. The rows may have been edited.
-    *
-    * @param checkpoint must not exist
-    * @param dryRun     only checks and counts the rows
-    */
-  def importState(
-      session: SparkSession,
-      checkpoint: String,
-      directory: String,
-      dryRun: Boolean = false
-  ): ImportReport =
-    new ImportOfExport(session.asInstanceOf[ClassicSession], checkpoint, directory).run(
-      dryRun,
-      (left, right, on, exported) => {
-        import exported.settings
-        def time(name: String) = settings(name)
-        Tailrace.joinOf(
-          left.withWatermark(time("left_time"), "0 seconds"),
-          right.withWatermark(time("right_time"), "0 seconds"),
-          on,
-          JoinOptions(
-            leftTime = time("left_time"),
-            rightTime = time("right_time"),
-            after = settings("after"),
-            before = settings("before"),
-            how = settings("how"),
-            // The column isn't part of the state: any name will do that no left column has.
-            into = if (settings("how") == "left") OwnNames.of("labels") else "labels",
-            releaseEvery = settings.get("release_every"),
-            lateLabels = settings.get("late_labels").map(_.toBoolean),
-            release = settings.getOrElse("release", "closed"),
-            `match` = if (settings.contains("release")) "first" else "all",
-            exactlyOne = settings.contains("exactly_one"),
-            // For how long, the state doesn't say: the query will.
-            amendFor = exported.state.flatMap(_.amendsAfter).map(_ => "1 second")
-          )
-        )
+  /** A balanced tree: Spark walks through it by recursion. */
+  private def any(conditions: Seq[Column]): Column =
+    if (conditions.size == 1) conditions.head
+    else {
+      val (some, others) = conditions.splitAt(conditions.size / 2)
+      any(some) || any(others)
+    }
+
+  private def check(on: Seq[(String, String)], kinds: Seq[DataType], options: JoinOptions): Unit = {
+    import options.arguments
+    arguments.number("the number of keys in hot", options.hot.size.toLong, least = 1, MostKeys)
+    arguments.number("hot_parts", options.hotParts.toLong, least = 2, MostParts)
+    options.hot.filter(_.size != on.size).foreach { values =>
+      val allowed = s"one value for each key column, ${on.size}, in each of the keys"
+      throw arguments.invalid("hot", values.mkString(", "), allowed)
+    }
+    on.map(_._1).zip(kinds).zip(options.hot.transpose).foreach { case ((key, kind), values) =>
+      values.find(value => !SparkPlans.isValueOf(lit(value), kind)).foreach { value =>
+        throw arguments.invalid("hot", value, s"values of `$key`, which is compared as ${kind.sql}")
       }
-    )
-
-  /** The rows of an export, for a query with other settings. What isn't given is as in the export. */
-  def exportedRows(
-      session: SparkSession,
-      checkpoint: String,
-      directory: String,
-      offsets: Seq[String] = Nil,
-      watermarkMs: Option[Long] = None,
-      batch: Option[Long] = None
-  ): ImportOptions =
-    new ImportOfExport(session.asInstanceOf[ClassicSession], checkpoint, directory)
-      .options(offsets, watermarkMs, batch)
-
-  /** Makes a checkpoint of a query that has never run, whose join begins with some rows.
-    *
-    * @param frame      the streaming DataFrame that will be started
-    * @param checkpoint must not exist
-    */
-  def importState(frame: Dataset[_], checkpoint: String, options: ImportOptions): ImportReport = {
-    val session = SessionCheck.check(frame.sparkSession)
-    new Import(session, SparkPlans.analyzed(frame), checkpoint).run(options)
+    }
+    // A late right row would be emitted once for each part.
+    if (options.onLate != "drop") throw arguments.invalid("on_late", options.onLate, "'drop' with `hot`")
   }
 
-  /** Erases rows of a checkpoint's joins, from all versions of the state. The query must not run: it goes on without
-    * these rows when it starts again. After an error it may continue with them, and the call may be repeated.
-    *
-    * @param checkpoint the query's checkpointLocation
-    * @throws io.tailrace.common.TailraceAnalysisException if nothing can be erased so
-    * @throws io.tailrace.common.TailraceStateException if the state can't be read or written, or is in use
-    */
-  def erase(session: SparkSession, checkpoint: String, options: EraseOptions): EraseReport =
-    SparkCheckpoint.readable(checkpoint) {
-      new Erase(session.asInstanceOf[ClassicSession], checkpoint, options).run()
-    }
+  /** Each row is compared with all of them. */
+  private val MostKeys = 1000L
+
+  /** Each right row of the key is kept so many times. */
+  private val MostParts = 1024L
 }

@@ -278,7 +278,7 @@ private[asof] final class AsOfWriter(columns: JoinColumns, memory: RowMemory)
     written(at)
   }
 
-  /** One that is behind the watermark. */
+  /** A late left row. */
   def late(left: UnsafeRow): UnsafeRow =
     if (!hasMarks) alone(left)
     else {

@@ -1,6 +1,6 @@
 package io.tailrace.asof
 
-import io.tailrace.common.{Arguments, Durations, Policy}
+import io.tailrace.common.{Arguments, CallDocument, Durations, Policy, TimeSpan}
 import io.tailrace.join.{CloseAfter, SideWords}
 
 /** The arguments of [[io.tailrace.api.Tailrace.asOf]] besides the DataFrames and the keys. Names and defaults
@@ -9,22 +9,21 @@ import io.tailrace.join.{CloseAfter, SideWords}
   * @param leftTime  timestamp column of the left side, with a watermark if it streams
   * @param rightTime timestamp column of the right side, likewise
   * @param into      the column of the right row
-  * @param maxAge    how much older than `leftTime - delay` the right row may be; none: however old
-  * @param delay     how long before `leftTime` the right row has to be at the least
-  * @param closeAfter after how long without any input of the query the rows that wait come out, though the watermark
-  *                  stands: a duration
-  * @param onLate    "drop" or "mark": whether left rows behind the watermark come out, without a right row and with the
-  *                  reason in a column `_mark`
-  * @param passesLate whether they are emitted as ordinary rows. They have a mark already
-  * @param call      what a user has called, for errors; `words` likewise: what the sides are for the user
+  * @param maxAge    the greatest age of the right row at `leftTime - delay`; none: any age
+  * @param delay     the minimum time from the right row to `leftTime`
+  * @param closeAfter the idle time of the query after which buffered rows are flushed without advancing the watermark
+  * @param onLate    "drop" or "mark": "mark" emits late left rows, without a right row and with the reason in a column
+  *                  `_mark`
+  * @param passesLate true: late left rows are emitted as ordinary rows, because they have a mark already
+  * @param call      the function that the user has called, for errors; `words` likewise: the user's words for the sides
   */
 final case class AsOfOptions(
     leftTime: String,
     rightTime: String,
     into: String = "features",
-    maxAge: Option[String] = None,
-    delay: String = "0 seconds",
-    closeAfter: Option[String] = None,
+    maxAge: Option[TimeSpan] = None,
+    delay: TimeSpan = "0 seconds",
+    closeAfter: Option[TimeSpan] = None,
     onLate: String = Policy.Drop.name,
     passesLate: Boolean = false,
     call: String = "tailrace.as_of",
@@ -43,7 +42,19 @@ final case class AsOfOptions(
   }
 }
 
-/** What becomes of left rows behind the watermark. None of them has a right row: it may be gone. */
+object AsOfOptions {
+  private[tailrace] def of(document: CallDocument): AsOfOptions = AsOfOptions(
+    leftTime = document("left_time").text,
+    rightTime = document("right_time").text,
+    into = document("into").text,
+    maxAge = document.get("max_age").map(_.duration),
+    delay = document("delay").duration,
+    closeAfter = document.get("close_after").map(_.duration),
+    onLate = document("on_late").text
+  )
+}
+
+/** The treatment of late left rows. They are emitted without a right row, which may have been evicted. */
 sealed trait LateLefts
 
 object LateLefts {

@@ -1,5 +1,6 @@
 package io.tailrace.common
 
+import scala.language.implicitConversions
 import scala.util.Try
 import scala.util.control.NonFatal
 
@@ -28,15 +29,15 @@ private[tailrace] final class Arguments(val call: String) {
   /** @param or other values that are allowed, for the error
     * @return microseconds
     */
-  def duration(argument: String, text: String, least: Long = 0, or: String = ""): Long =
-    Durations.read(text).filter(_ >= least).getOrElse {
+  def duration(argument: String, value: TimeSpan, least: Long = 0, or: String = ""): Long =
+    value.micros.filter(_ >= least).getOrElse {
       val bound = if (least == 0) "of zero or more" else s"of ${Durations.text(least)} or more"
       val allowed = s"${or}a duration $bound, such as 30 minutes; months and years have no fixed length"
-      throw invalid(argument, text, allowed)
+      throw invalid(argument, value, allowed)
     }
 
   /** A duration of one millisecond or more, in milliseconds. */
-  def millis(argument: String, text: String): Long = duration(argument, text, least = 1000) / 1000
+  def millis(argument: String, value: TimeSpan): Long = duration(argument, value, least = 1000) / 1000
 
   /** @return a number of bytes from `least` to `most` */
   def bytes(argument: String, text: String, least: Long, most: Long): Long =
@@ -49,15 +50,6 @@ private[tailrace] final class Arguments(val call: String) {
     if (value >= least && value <= most) value
     else throw invalid(argument, value, Arguments.between(least, most))
 
-  /** A number that Python passes as text. A number below `-most` is read as `-most`: callers convert it to an
-    * Int, which must not overflow, and then refuse it by their own range.
-    */
-  def parsed(argument: String, text: String, most: Long): Long =
-    text.toLongOption
-      .filter(_ <= most)
-      .map(Math.max(_, -most))
-      .getOrElse(throw invalid(argument, text, Arguments.between(Long.MinValue, most)))
-
   def invalid(argument: String, value: Any, allowed: String): TailraceAnalysisException =
     Errors.optionInvalid(call, argument, String.valueOf(value), allowed)
 
@@ -69,10 +61,40 @@ private[tailrace] final class Arguments(val call: String) {
 private[tailrace] object Arguments {
   def oneOf(values: Seq[String]): String = values.map(v => s"'$v'").mkString(" or ")
 
-  private def between(least: Long, most: Long): String =
+  private[common] def between(least: Long, most: Long): String =
     if (least == Long.MinValue) s"a whole number of at most $most"
     else if (most == Long.MaxValue) s"a whole number of $least or more"
     else s"a whole number from $least to $most"
+}
+
+/** A duration as the caller of a function gives it. A text stands for itself:
+  *
+  * {{{
+  *   JoinOptions(..., after = "30 minutes", amendFor = Some("1 day"))
+  * }}}
+  *
+  * @param micros none: the text is no duration of a fixed length, or the number is too large
+  */
+sealed abstract class TimeSpan(val micros: Option[Long]) {
+  def isText(other: String): Boolean = false
+}
+
+object TimeSpan {
+
+  /** As Spark reads durations, for instance "1 hour 500 milliseconds". */
+  implicit def apply(text: String): TimeSpan = OfText(text)
+
+  def ofMicros(count: BigInt): TimeSpan = OfMicros(count)
+
+  private final case class OfText(text: String) extends TimeSpan(Durations.read(text)) {
+    override def isText(other: String): Boolean = text == other
+    override def toString: String = String.valueOf(text)
+  }
+
+  private final case class OfMicros(count: BigInt)
+      extends TimeSpan(Option.when(count.isValidLong)(count.toLong)) {
+    override def toString: String = s"$count microseconds"
+  }
 }
 
 /** Sizes as Spark reads them: "134217728", "128m", "128 MB", which are 128 times 1,024 times 1,024 bytes. */

@@ -105,6 +105,10 @@ object Errors {
   }
 
   /** @param needed the argument that has to be set, too */
+  /** @param call what Python asks for, and this jar doesn't have: a call, or an argument of one */
+  def callUnknown(call: String): TailraceAnalysisException =
+    refuse("TAILRACE_CONNECT_CALL_UNKNOWN", "call" -> call)
+
   def optionNeeds(call: String, argument: String, value: String, needed: String): TailraceAnalysisException =
     onArgument("TAILRACE_OPTION_NEEDS", call, argument, "value" -> value, "needed" -> needed)
 

@@ -1,10 +1,9 @@
 package io.tailrace.connect
 
-import java.lang.invoke.MethodType
 import java.lang.reflect.{InvocationTargetException, Method}
+import java.util.Optional
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicLong
-import java.util.{ArrayList, LinkedHashMap, Optional}
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
@@ -23,13 +22,13 @@ import org.apache.spark.sql.connect.service.{
 }
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession => ClassicSession}
 import org.apache.spark.sql.types.StringType
-import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
+import org.apache.spark.sql.{Column, DataFrame, Dataset, Row, SparkSession}
 import org.apache.spark.{SparkContext, SparkEnv}
 import org.sparkproject.connect.protobuf.{Any, ByteString, CodedInputStream, WireFormat}
 
 import io.tailrace.api.PythonApi
 import io.tailrace.common.Errors.refuse
-import io.tailrace.common.{TailraceAnalysisException, TailraceConf}
+import io.tailrace.common.{CallDocument, TailraceAnalysisException, TailraceConf}
 import io.tailrace.testing.TestStreams
 
 import com.fasterxml.jackson.databind.ObjectMapper
@@ -38,9 +37,9 @@ import com.fasterxml.jackson.databind.ObjectMapper
   * same call of a classic session:
   *
   * {{{
-  *   tailrace.join(left, right, ...)          client: Relation(extension = Call("join", left, right, ...))
-  *     -> TailraceRelations.transform         server: PendingCall("join", ...) above the plans of left and right
-  *     -> PendingCall.Resolve                         when these are resolved: the plan that PythonApi.join gives
+  *   tailrace.join(left, right, ...)          client: Relation(extension = Call("join", JSON, [left, right]))
+  *     -> TailraceRelations.transform         server: PendingCall("join", JSON) above the plans of left and right
+  *     -> PendingCall.Resolve                         when these are resolved: the plan that PythonApi gives
   *
   *   a call that gives a value                a row with it as JSON
   * }}}
@@ -53,32 +52,30 @@ final class TailraceRelations extends RelationPlugin {
   override def transform(bytes: Array[Byte], planner: SparkConnectPlanner): Optional[LogicalPlan] = {
     val extension = Any.parseFrom(bytes)
     if (!extension.getTypeUrl.endsWith(s"/${ConnectCall.TypeName}")) Optional.empty[LogicalPlan]
-    else Optional.of(plan(ConnectCall.parse(extension.getValue, planner), planner))
+    else Optional.of(plan(ConnectCall.parse(extension.getValue), planner))
   }
 
   private def plan(call: ConnectCall, planner: SparkConnectPlanner): LogicalPlan = {
     PythonApi.checkSession(planner.session)
     // One that is given twice is one child: labels of one stream read it once.
     val children = new mutable.LinkedHashMap[Relation, Int]
-    def argument(of: AnyRef): AnyRef = of match {
-      case relation: Relation =>
-        PendingCall.Frame(children.getOrElseUpdate(relation, children.size))
-      case list: java.util.List[_] => list.asScala.map(one => argument(one.asInstanceOf[AnyRef])).asJava
-      case other => other
-    }
-    val arguments = call.arguments.map(argument)
-    val plans = children.keys.toSeq.map(planner.transformRelation)
-    def filled = {
-      val frames = plans.map(SparkPlans.toFrame(planner.session, _))
-      arguments.map(PendingCall.filled(_, planner.session, frames))
-    }
+    val places = call.frames.map(relation => children.getOrElseUpdate(relation, children.size))
+    val columns = call.columns.map(one => SparkPlans.column(planner.transformExpression(one)))
+    val pending =
+      PendingCall(call.name, call.json, places, columns, children.keys.toSeq.map(planner.transformRelation))
     def objects = objectsOfTests(planner)
-    (call.method, arguments) match {
-      case (HeldObject, Seq(name: String)) => answer(objects(name), None, objects)
-      case (Invocation, (name: String) +: (method: String) +: _) =>
-        answer(objects.invoke(name, method, filled.drop(2)), Some(name), objects)
-      case (method, _) if ConnectMethods.plans(method) => PendingCall(method, arguments, plans)
-      case (method, _) => answer(ConnectMethods.value(method, filled), None, objects)
+    call.name match {
+      case HeldObject =>
+        val name = pending.read(planner.session)(_.apply("object").text)
+        answer(objects(name), None, objects)
+      case Invocation =>
+        val (name, method, arguments) = pending.read(planner.session) { document =>
+          (document("object").text, document("method").text, document("arguments").list.map(_.plain))
+        }
+        answer(objects.invoke(name, method, arguments), Some(name), objects)
+      case name if PythonApi.plans(name) => pending
+      case name if PythonApi.holds(name) => answer(pending.made(planner.session), None, objects)
+      case _ => row(pending.made(planner.session).toString)
     }
   }
 
@@ -103,10 +100,12 @@ private[connect] object TailraceRelations {
   /** @param objects by name: values without a JSON form */
   private def answer(of: AnyRef, owner: Option[String], objects: => ConnectObjects): LogicalPlan = of match {
     case frame: Dataset[_] => SparkPlans.analyzed(frame)
-    case value =>
-      val column = AttributeReference("answer", StringType, nullable = false)()
-      val text = json.writeValueAsString(readable(value, objects.hold(_, owner)))
-      LocalRelation.fromExternalRows(Seq(column), Seq(Row(text)))
+    case value => row(json.writeValueAsString(readable(value, objects.hold(_, owner))))
+  }
+
+  private def row(text: String): LogicalPlan = {
+    val column = AttributeReference("answer", StringType, nullable = false)()
+    LocalRelation.fromExternalRows(Seq(column), Seq(Row(text)))
   }
 
   private def readable(value: AnyRef, hold: AnyRef => String): AnyRef = value match {
@@ -121,65 +120,45 @@ private[connect] object TailraceRelations {
 /** A call of Python's in the plan of a Spark Connect client.
   *
   * {{{
-  *   message Call   { string method = 1; repeated Value arguments = 2; }
-  *   message Value  { oneof kind { bool session = 1; string text = 2; bytes binary = 3; Relation frame = 4;
-  *                                 Expression column = 5; Values list = 6; Values map = 7;
-  *                                 int64 number = 8; } }
-  *   message Values { repeated Value items = 1; }     of a map: keys and values in turn; none of a oneof: null
+  *   message Call { string name = 1; string arguments = 3; repeated Relation frames = 4; repeated Expression columns = 5; }
   * }}}
   *
-  * `python/tailrace/_bridge/connect_call.py` writes it. The number of a field never changes.
+  * `python/tailrace/_bridge/connect.py` writes it. The number of a field never changes, and 2 isn't used again: it
+  * held positional arguments.
   *
-  * @param method    of [[io.tailrace.api.PythonApi]]
-  * @param arguments as py4j would pass them, but for DataFrames: these have yet to be planned
+  * @param name of a call of [[io.tailrace.api.PythonApi]]
+  * @param json its arguments, see [[io.tailrace.common.CallDocument]]
   */
-private[connect] final case class ConnectCall(method: String, arguments: Seq[AnyRef])
+private[connect] final case class ConnectCall(
+    name: String,
+    json: String,
+    frames: Seq[Relation],
+    columns: Seq[Expression]
+)
 
 private[connect] object ConnectCall {
 
   /** The name of the message, at the end of its type's address. */
   val TypeName = "tailrace.connect.Call"
 
-  def parse(bytes: ByteString, planner: SparkConnectPlanner): ConnectCall = {
-    var method = ""
-    val arguments = Seq.newBuilder[AnyRef]
-    foreachField(bytes) {
-      case (1, in) => method = in.readStringRequireUtf8()
-      case (2, in) => arguments += value(in.readBytes(), planner, depth = 0)
+  /** A field of a later version is skipped, as protobuf does. */
+  def parse(bytes: ByteString): ConnectCall = {
+    var (name, json) = ("", "")
+    val frames = Seq.newBuilder[Relation]
+    val columns = Seq.newBuilder[Expression]
+    val in = bytes.newCodedInput()
+    var tag = in.readTag()
+    while (tag != 0) {
+      WireFormat.getTagFieldNumber(tag) match {
+        case 1 => name = in.readStringRequireUtf8()
+        case 3 => json = in.readStringRequireUtf8()
+        case 4 => frames += Relation.parseFrom(input(in.readBytes()))
+        case 5 => columns += Expression.parseFrom(input(in.readBytes()))
+        case _ => in.skipField(tag): Unit
+      }
+      tag = in.readTag()
     }
-    ConnectCall(method, arguments.result())
-  }
-
-  /** @param depth the number of lists around it */
-  private def value(bytes: ByteString, planner: SparkConnectPlanner, depth: Int): AnyRef = {
-    if (depth > MostNested) throw ConnectErrors.callUnknown(s"more than $MostNested lists in each other")
-    var found: AnyRef = null
-    foreachField(bytes) {
-      case (1, in) =>
-        in.readBool(): Unit
-        found = PendingCall.Session
-      case (2, in) => found = in.readStringRequireUtf8()
-      case (3, in) => found = in.readByteArray()
-      case (4, in) => found = Relation.parseFrom(input(in.readBytes()))
-      case (5, in) =>
-        found = SparkPlans.column(planner.transformExpression(Expression.parseFrom(input(in.readBytes()))))
-      case (6, in) => found = new ArrayList(values(in.readBytes(), planner, depth).asJava)
-      case (7, in) =>
-        val map = new LinkedHashMap[AnyRef, AnyRef]
-        values(in.readBytes(), planner, depth).grouped(2).foreach {
-          case Seq(key, value) => map.put(key, value)
-          case _ => throw ConnectErrors.callUnknown("a map with a key that has no value")
-        }
-        found = map
-      case (8, in) => found = Long.box(in.readInt64())
-    }
-    found
-  }
-
-  private def values(bytes: ByteString, planner: SparkConnectPlanner, depth: Int): Seq[AnyRef] = {
-    val items = Seq.newBuilder[AnyRef]
-    foreachField(bytes) { case (1, in) => items += value(in.readBytes(), planner, depth + 1) }
-    items.result()
+    ConnectCall(name, json, frames.result(), columns.result())
   }
 
   /** The server limits the depth of a plan: each step of a DataFrame is one or two levels. */
@@ -189,23 +168,8 @@ private[connect] object ConnectCall {
     in
   }
 
-  /** No call of Python's has more than three. Far more would overflow the stack. */
-  private val MostNested = 16
   private val LevelsKey = "spark.connect.grpc.marshallerRecursionLimit"
   private val MostLevels = 1024
-
-  /** A field of a later version is skipped, as protobuf does. */
-  private def foreachField(bytes: ByteString)(read: PartialFunction[(Int, CodedInputStream), Unit]): Unit = {
-    val in = bytes.newCodedInput()
-    var tag = in.readTag()
-    while (tag != 0) {
-      read.applyOrElse(
-        (WireFormat.getTagFieldNumber(tag), in),
-        (_: (Int, CodedInputStream)) => in.skipField(tag): Unit
-      )
-      tag = in.readTag()
-    }
-  }
 }
 
 /** Objects of the server that a client calls, by their names: the streams and queries of its tests. Each belongs to
@@ -244,9 +208,18 @@ private[connect] final class ConnectObjects {
       m.getName == method && m.getParameterCount == arguments.size && isOfTests(m.getDeclaringClass)
     }
     def missing = new NoSuchMethodException(s"${value.getClass.getName}.$method, ${arguments.size} arguments")
-    val result = ConnectMethods.invoke(value, found.getOrElse(throw missing), arguments)
+    val result = called(value, found.getOrElse(throw missing), arguments)
     if (method == "close") drop(name)
     result
+  }
+
+  private def called(of: AnyRef, method: Method, arguments: Seq[AnyRef]): AnyRef = {
+    val fitting = arguments.zip(method.getParameterTypes).map {
+      case (number: java.lang.Long, kind) if kind == classOf[Int] => Int.box(Math.toIntExact(number))
+      case (other, _) => other
+    }
+    try method.invoke(of, fitting: _*)
+    catch { case e: InvocationTargetException => throw e.getCause }
   }
 
   private def drop(name: String): Unit = {
@@ -290,93 +263,48 @@ private[connect] object ConnectObjects {
 /** The errors of calls over Spark Connect. */
 object ConnectErrors {
 
-  /** @param call the client's call, which this server doesn't have */
-  def callUnknown(call: String): TailraceAnalysisException =
-    refuse("TAILRACE_CONNECT_CALL_UNKNOWN", "call" -> call)
-
   def testingOff(): TailraceAnalysisException = refuse("TAILRACE_CONNECT_TESTING_OFF")
-}
-
-/** The methods that a client may call: those of [[PythonApi]]. */
-private[connect] object ConnectMethods {
-  private val methods: Map[String, Method] = PythonApi.getClass.getMethods.toSeq
-    // Scala's own have a $ in their names.
-    .filter(method => method.getDeclaringClass != classOf[Object] && !method.getName.contains('$'))
-    .map(method => method.getName -> method)
-    .toMap
-
-  /** True if it returns a DataFrame. */
-  def plans(method: String): Boolean = classOf[Dataset[_]].isAssignableFrom(found(method).getReturnType)
-
-  /** An unknown method is that of a later client. */
-  private def found(method: String): Method =
-    methods.getOrElse(method, throw ConnectErrors.callUnknown(method))
-
-  def plan(method: String, arguments: Seq[AnyRef]): LogicalPlan =
-    SparkPlans.analyzed(value(method, arguments).asInstanceOf[Dataset[_]])
-
-  def value(method: String, arguments: Seq[AnyRef]): AnyRef = invoke(PythonApi, found(method), arguments)
-
-  /** Calls a method of an object. Whole numbers are converted to the types of its parameters. */
-  def invoke(of: AnyRef, method: Method, arguments: Seq[AnyRef]): AnyRef = {
-    if (arguments.size != method.getParameterCount)
-      throw ConnectErrors.callUnknown(s"${method.getName} with ${arguments.size} arguments")
-    val fitting = arguments.zip(method.getParameterTypes).zipWithIndex.map { case ((argument, kind), i) =>
-      fitted(argument, kind).getOrElse {
-        val found = if (argument == null) "null" else argument.getClass.getSimpleName
-        throw ConnectErrors.callUnknown(
-          s"${method.getName} with $found as argument ${i + 1}, which is ${kind.getSimpleName}"
-        )
-      }
-    }
-    try method.invoke(of, fitting: _*)
-    catch { case e: InvocationTargetException => throw e.getCause }
-  }
-
-  /** An argument as a method accepts it; none if it doesn't. A client of another version may send such arguments. */
-  private def fitted(argument: AnyRef, kind: Class[_]): Option[AnyRef] = argument match {
-    case null => Option.when(!kind.isPrimitive)(null)
-    case number: java.lang.Long if kind == classOf[Int] =>
-      Option.when(number.toLong.isValidInt)(Int.box(number.intValue))
-    case other => Option.when(MethodType.methodType(kind).wrap.returnType.isInstance(other))(other)
-  }
 }
 
 /** A call that returns a DataFrame, until the DataFrames among its arguments are resolved. Tables of a Declarative
   * Pipeline are known to the pipeline alone, which puts them into the plan before it is analyzed.
   *
   * {{{
-  *   Call("join", left, right, ...)   ->   PendingCall("join", [Frame(0), Frame(1), ...], left, right)
-  *     left and right are resolved    ->   the plan that PythonApi.join gives
+  *   Call("join", JSON, [left, right])   ->   PendingCall("join", JSON, [0, 1], left, right)
+  *     left and right are resolved       ->   the plan that PythonApi gives
   * }}}
   *
-  * @param arguments of the call, with a [[PendingCall.Frame]] for each DataFrame
+  * @param json   the arguments, see [[CallDocument]]
+  * @param places of the call's DataFrames among the children
   */
-private[tailrace] case class PendingCall(method: String, arguments: Seq[AnyRef], children: Seq[LogicalPlan])
-    extends LogicalPlan {
+private[tailrace] case class PendingCall(
+    name: String,
+    json: String,
+    places: Seq[Int],
+    columns: Seq[Column],
+    children: Seq[LogicalPlan]
+) extends LogicalPlan {
   override def output: Seq[Attribute] = Nil
   override lazy val resolved: Boolean = false
+
+  /** The result of the call over its children. */
+  def made(session: SparkSession): AnyRef =
+    PythonApi.call(session, name, json, frames(session).asJava, columns.asJava)
+
+  /** The arguments of a call that isn't one of [[PythonApi]]. */
+  def read[T](session: SparkSession)(decoded: CallDocument => T): T =
+    CallDocument.read(s"tailrace.$name", json, frames(session), columns)(decoded)
+
+  private def frames(session: SparkSession): Seq[DataFrame] = {
+    val made = children.map(SparkPlans.toFrame(session.asInstanceOf[ClassicSession], _))
+    places.map(made)
+  }
 
   override protected def withNewChildrenInternal(newChildren: IndexedSeq[LogicalPlan]): PendingCall =
     copy(children = newChildren)
 }
 
 private[tailrace] object PendingCall {
-
-  /** A DataFrame among the arguments: the child of this number. */
-  final case class Frame(child: Int)
-
-  /** The session of the call, as an argument. */
-  case object Session
-
-  /** Puts session and DataFrames into arguments. */
-  def filled(argument: AnyRef, session: SparkSession, frames: Int => DataFrame): AnyRef = argument match {
-    case Frame(child) => frames(child)
-    case Session => session
-    case list: java.util.List[_] =>
-      list.asScala.map(one => filled(one.asInstanceOf[AnyRef], session, frames)).asJava
-    case other => other
-  }
 
   /** Plans the calls whose DataFrames are resolved. A call that occurs twice in the plan is one call, like a DataFrame
     * that a classic session uses twice: its name is taken once.
@@ -390,12 +318,7 @@ private[tailrace] object PendingCall {
       }
     }
 
-    private def planned(call: PendingCall): LogicalPlan = {
-      val frames = call.children.map(SparkPlans.toFrame(session.asInstanceOf[ClassicSession], _))
-      SparkPlans.inPlaceOf(
-        call,
-        ConnectMethods.plan(call.method, call.arguments.map(filled(_, session, frames)))
-      )
-    }
+    private def planned(call: PendingCall): LogicalPlan =
+      SparkPlans.inPlaceOf(call, SparkPlans.analyzed(call.made(session).asInstanceOf[Dataset[_]]))
   }
 }

@@ -9,7 +9,7 @@ import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
 import io.tailrace.checkpoint.{BatchFiles, DurableFiles}
-import io.tailrace.common.{Errors, OnFailure, TailraceConf}
+import io.tailrace.common.{CallDocument, Errors, OnFailure, TailraceConf}
 import io.tailrace.inspect.StateColumns
 import io.tailrace.join.{FormerLayouts, JoinCheckpoint, LabelSettings}
 import io.tailrace.rewrite._
@@ -30,6 +30,16 @@ final case class EraseOptions(
     onlyTailrace: Boolean = false,
     dryRun: Boolean = false
 )
+
+object EraseOptions {
+  private[tailrace] def of(document: CallDocument): EraseOptions = EraseOptions(
+    where = document.get("where").map(_.text),
+    subjects = document.get("subjects").map(_.frame),
+    operators = document("operators").list.map(_.long),
+    onlyTailrace = document("only_tailrace").flag,
+    dryRun = document("dry_run").flag
+  )
+}
 
 /** Erases rows of a checkpoint's joins, from the state and from each version of it. The query must not run.
   *

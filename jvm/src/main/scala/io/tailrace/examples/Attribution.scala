@@ -2,8 +2,6 @@ package io.tailrace.examples
 
 import org.apache.spark.sql.types.Decimal
 
-import io.tailrace.common.{Arguments, Durations}
-
 /** Distributes the credit of an event over several impressions. The touches of an event are the impressions in
   * whose window it is, in the order of time, and of a hash of their content where times are equal.
   *
@@ -99,27 +97,4 @@ object Attribution {
       else if (touch == n - 1) last
       else middle / (n - 2)
   }
-
-  /** As Python writes it: "linear", "time_decay 1 hour", "position 0.4 0.2 0.4". */
-  def of(text: String, arguments: Arguments): Attribution = {
-    def wrong(allowed: String) = arguments.invalid("attribution", text, allowed)
-    text.split(" ", 2).toSeq match {
-      case Seq("last_touch") => LastTouch
-      case Seq("first_touch") => FirstTouch
-      case Seq("linear") => Linear
-      case Seq("time_decay", halfLife) =>
-        val micros = Durations.read(halfLife).filter(_ > 0)
-        TimeDecay(micros.getOrElse(throw wrong("time_decay of a duration above zero, such as 1 hour")))
-      case Seq("position", weights) =>
-        weights.split(" ").toSeq.flatMap(_.toDoubleOption) match {
-          case Seq(first, middle, last) if isWhole(first, middle, last) => Position(first, middle, last)
-          case _ => throw wrong("position of three weights of 0 or more that sum to 1")
-        }
-      case _ => throw wrong("last_touch, first_touch, linear, time_decay or position")
-    }
-  }
-
-  /** Weights such as 0.7, 0.2 and 0.1 sum to 1 as people write them, and not as doubles. */
-  private def isWhole(weights: Double*): Boolean =
-    weights.forall(_ >= 0) && Math.abs(weights.sum - 1.0) < 1e-9
 }

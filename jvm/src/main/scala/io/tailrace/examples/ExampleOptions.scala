@@ -3,7 +3,7 @@ package io.tailrace.examples
 import org.apache.spark.sql.Column
 
 import io.tailrace.asof.AsOfOptions
-import io.tailrace.common.{Arguments, Policy}
+import io.tailrace.common.{Arguments, CallDocument, Policy, TimeSpan}
 import io.tailrace.join.{OnStall, SideWords}
 import io.tailrace.label.{Emit, JoinOptions}
 
@@ -12,61 +12,63 @@ import io.tailrace.label.{Emit, JoinOptions}
   *
   * @param time         timestamp column of the impressions, with a watermark if they stream
   * @param onLate       "drop" or "mark", as in [[io.tailrace.label.JoinOptions]]
-  * @param releaseEvery how long the row of an impression may wait for others when its last window has closed
+  * @param releaseEvery the longest time that an example is buffered after its last window has closed, to be emitted
+  *                     with others
   * @param name         of the counts in the query's progress
   * @param horizons     when versions of an example are emitted, and which, as in [[io.tailrace.label.JoinOptions]];
   *                     the final one is emitted when the longest of the labels' windows has closed
-  * @param closeAfter   after how long without any input of the query examples that wait are emitted: a duration
-  * @param amendFor     how long after its longest window has closed an example may be amended, as in
+  * @param closeAfter   the idle time of the query after which buffered examples are flushed
+  * @param amendFor     the time after the end of its longest window during which an example may be amended, as in
   *                     [[io.tailrace.label.JoinOptions]]
   */
 final case class ExampleOptions(
     time: String,
     onLate: String = "drop",
-    releaseEvery: Option[String] = None,
+    releaseEvery: Option[TimeSpan] = None,
     sample: Option[ExampleSample] = None,
     name: String = ExampleOptions.Name,
-    horizons: Seq[String] = Nil,
+    horizons: Seq[TimeSpan] = Nil,
     emit: String = Emit.All.name,
-    closeAfter: Option[String] = None,
-    amendFor: Option[String] = None
+    closeAfter: Option[TimeSpan] = None,
+    amendFor: Option[TimeSpan] = None
 ) {
 
   /** True if a column says which rows aren't ordinary ones. */
   private[examples] def hasMarks: Boolean = onLate == Policy.Mark.name || amendFor.nonEmpty
 }
 
-/** A label: a stream of events, and which of them an impression gets.
+/** A label: a stream of events, and the choice of those that an impression gets.
   *
   * @param name       of its column
   * @param time       timestamp column of the label's stream, with a watermark if it streams
   * @param on         pairs of key columns (impressions, label)
-  * @param where      which rows are its events, in SQL; none: all. Labels of one DataFrame read it once
+  * @param where      the condition of its events, in SQL; none: all rows. Labels of one DataFrame read it once
   * @param since      impressions before it have null in the label's column
-  * @param attribution to which of several impressions an event is credited, see [[Attribution.of]]; none: to each
+  * @param attribution to which of several impressions an event is credited, see [[Attribution]]; none: to each
+  *                   in whose window it is
   * @param `match`    as in [[io.tailrace.label.JoinOptions]], and likewise the others
-  * @param onStall    "pause" or "fail": what is done if its stream gives nothing while others do
-  * @param stallAfter after how long
+  * @param onStall    "pause" or "fail": the treatment of its stream when it is idle while others aren't
+  * @param stallAfter the idle time
   */
 final case class ExampleLabel(
     name: String,
     time: String,
     on: Seq[(String, String)],
-    after: String,
-    before: String = "0 seconds",
+    after: TimeSpan,
+    before: TimeSpan = "0 seconds",
     `match`: String = "all",
     maxMatches: Option[Int] = None,
     where: Option[String] = None,
     since: Option[Column] = None,
-    attribution: Option[String] = None,
+    attribution: Option[ExampleAttribution] = None,
     onStall: String = "pause",
-    stallAfter: Option[String] = None
+    stallAfter: Option[TimeSpan] = None
 ) {
 
   /** @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed */
   private[examples] def stall: OnStall = {
     val arguments = new Arguments(call)
-    // Spark's watermark is that of the stream that is furthest behind, and nobody can take one out of it.
+    // Spark's watermark is that of the slowest stream, and no stream can be excluded from it.
     val allowed = Policy.onStall.filterNot(_ == Policy.Exclude)
     if (onStall == Policy.Exclude.name) throw ExampleErrors.excludesLabel(name)
     OnStall(
@@ -96,6 +98,88 @@ final case class ExampleLabel(
     )
 }
 
+object ExampleLabel {
+  private[tailrace] def of(document: CallDocument): ExampleLabel = ExampleLabel(
+    name = document("name").text,
+    time = document("time").text,
+    on = document("on").pairs,
+    after = document("after").duration,
+    before = document("before").duration,
+    `match` = document("match").text,
+    maxMatches = document.get("max_matches").map(_.int),
+    where = document.get("where").map(_.text),
+    since = document.get("since").map(_.column),
+    attribution = document.get("attribution").map(one => ExampleAttribution.of(one.document)),
+    onStall = document("on_stall").text,
+    stallAfter = document.get("stall_after").map(_.duration)
+  )
+}
+
+/** The attribution of a label, see [[Attribution]].
+  *
+  * @param kind     "last_touch", "first_touch", "linear", "time_decay" or "position"
+  * @param halfLife of a "time_decay": a touch weighs half as much as one that is nearer to the event by this
+  * @param weights  of a "position": of the first touch, of those between, of the last one
+  */
+final case class ExampleAttribution(
+    kind: String,
+    halfLife: Option[TimeSpan] = None,
+    weights: Seq[BigDecimal] = Nil
+) {
+  import ExampleAttribution._
+
+  /** @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed */
+  private[examples] def settings(arguments: Arguments): Attribution = {
+    def wrong(allowed: String) = arguments.invalid("attribution", this, allowed)
+    (kind, halfLife, weights) match {
+      case ("last_touch", None, Seq()) => Attribution.LastTouch
+      case ("first_touch", None, Seq()) => Attribution.FirstTouch
+      case ("linear", None, Seq()) => Attribution.Linear
+      case ("time_decay", Some(length), Seq()) =>
+        val micros = length.micros.filter(_ > 0)
+        Attribution.TimeDecay(
+          micros.getOrElse(throw wrong("time_decay of a duration above zero, such as 1 hour"))
+        )
+      case ("position", None, _) =>
+        weights.map(_.toDouble) match {
+          case Seq(first, middle, last) if isWhole(first, middle, last) =>
+            Attribution.Position(first, middle, last)
+          case _ => throw wrong("position of three weights of 0 or more that sum to 1")
+        }
+      case _ => throw wrong("last_touch, first_touch, linear, time_decay or position")
+    }
+  }
+
+  /** In errors, and in `tailrace-join.json`: a checkpoint is bound to this text. */
+  override def toString: String =
+    (Seq(kind) ++ halfLife.map(_.toString) ++ weights.map(digits)).mkString(" ")
+}
+
+object ExampleAttribution {
+  private[examples] def of(document: CallDocument): ExampleAttribution = ExampleAttribution(
+    kind = document("kind").text,
+    halfLife = document.get("half_life").map(_.duration),
+    weights = document.get("weights").toSeq.flatMap(_.list.map(_.decimal))
+  )
+
+  /** Weights such as 0.7, 0.2 and 0.1 sum to 1 as people write them, and not as doubles. */
+  private def isWhole(weights: Double*): Boolean =
+    weights.forall(_ >= 0) && Math.abs(weights.sum - 1.0) < 1e-9
+
+  /** A weight in Python's words, which checkpoints have: 0.4, 1.0, 5e-05. */
+  private def digits(weight: BigDecimal): String = {
+    val short = weight.bigDecimal.stripTrailingZeros
+    val exponent = short.precision - short.scale - 1
+    if (weight == 0) "0.0"
+    else if (exponent < -4 && weight > 0) {
+      val unscaled = short.unscaledValue.toString
+      val fraction = if (unscaled.length == 1) "" else s".${unscaled.drop(1)}"
+      f"${unscaled.head}$fraction%se-${-exponent}%02d"
+    } else if (short.scale <= 0) s"${short.toPlainString}.0"
+    else short.toPlainString
+  }
+}
+
 /** Features of an example: the newest row of a stream at its time, see [[io.tailrace.asof.AsOfOptions]].
   *
   * @param name of their column
@@ -106,11 +190,11 @@ final case class ExampleFeatures(
     name: String,
     time: String,
     on: Seq[(String, String)],
-    maxAge: Option[String] = None,
-    delay: String = "0 seconds"
+    maxAge: Option[TimeSpan] = None,
+    delay: TimeSpan = "0 seconds"
 ) {
   private[tailrace] def asOf(options: ExampleOptions): AsOfOptions =
-    // Late rows that are marked come out of the join behind its watermark, and amended ones do.
+    // Late rows that are marked, and amended ones, are emitted by the join with times before its watermark.
     AsOfOptions(
       options.time,
       time,
@@ -124,7 +208,17 @@ final case class ExampleFeatures(
     )
 }
 
-/** Which examples are emitted.
+object ExampleFeatures {
+  private[tailrace] def of(document: CallDocument): ExampleFeatures = ExampleFeatures(
+    name = document("name").text,
+    time = document("time").text,
+    on = document("on").pairs,
+    maxAge = document.get("max_age").map(_.duration),
+    delay = document("delay").duration
+  )
+}
+
+/** The sample of the examples that is emitted.
   *
   * @param rates  predicates over the finished row in SQL, each with the share of its rows to keep, 0 to 1. The
   *               first one that holds counts; a row for which none holds is emitted
@@ -133,7 +227,31 @@ final case class ExampleFeatures(
   */
 final case class ExampleSample(rates: Seq[(String, Double)], seed: Long, weight: String = "weight")
 
+object ExampleSample {
+  private[examples] def of(document: CallDocument): ExampleSample = ExampleSample(
+    rates = document("rates").list.map { one =>
+      val rate = one.document
+      rate("predicate").text -> rate("rate").double
+    },
+    seed = document("seed").long,
+    weight = document("weight").text
+  )
+}
+
 object ExampleOptions {
+
+  private[tailrace] def of(document: CallDocument): ExampleOptions = ExampleOptions(
+    time = document("time").text,
+    onLate = document("on_late").text,
+    releaseEvery = document.get("release_every").map(_.duration),
+    sample = document.get("sample").map(one => ExampleSample.of(one.document)),
+    name = document("name").text,
+    horizons = document.get("horizons").toSeq.flatMap(_.list.map(_.duration)),
+    emit = document.get("emit").fold(Emit.All.name)(_.text),
+    closeAfter = document.get("close_after").map(_.duration),
+    amendFor = document.get("amend_for").map(_.duration)
+  )
+
   private[examples] val Name = "examples"
   private[tailrace] val arguments = new Arguments("tailrace.examples")
 }

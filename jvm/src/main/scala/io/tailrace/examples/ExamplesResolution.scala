@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types.StructField
 
-import io.tailrace.common.{Durations, OwnNames, Policy, ProgressName}
+import io.tailrace.common.{Durations, OwnNames, Policy, ProgressName, TimeSpan}
 import io.tailrace.join.JoinCheckpoint.{Credits, OfExamples}
 import io.tailrace.join.{ColumnWords, JoinColumns, JoinSides, LeftRowWriter, PinnedSetting}
 import io.tailrace.label.{
@@ -80,7 +80,7 @@ private[tailrace] final class ExamplesResolution(
     val (lefts, columns) = (sides.columns("left"), sides.columns("right"))
     // Without checks: their types may still have to be made equal.
     val on = label.on.map { case (l, r) => lefts.find("on", l) -> columns.find("on", r) }
-    val attribution = label.attribution.map(Attribution.of(_, join.arguments))
+    val attribution = label.attribution.map(_.settings(join.arguments))
     label.stall: Unit
     if (attribution.exists(_.isShared))
       columns.checkAdded(LabelRule.Credit.name, Columns.rename(LabelRule.Credit.name))
@@ -139,8 +139,8 @@ private[tailrace] final class ExamplesResolution(
     val all = JoinOptions(
       leftTime = options.time,
       rightTime = LabelUnion.Time,
-      after = s"${windows.map(_.after).max} microseconds",
-      before = s"${windows.map(_.before).max} microseconds",
+      after = TimeSpan.ofMicros(windows.map(_.after).max),
+      before = TimeSpan.ofMicros(windows.map(_.before).max),
       into = Group,
       onLate = options.onLate,
       // Some of the impressions that share a late event may have been emitted without it.
@@ -184,14 +184,14 @@ private[tailrace] final class ExamplesResolution(
     */
   private def checkIsFinal(one: FoundLabel, options: ExampleOptions): Unit = {
     val has = s"none, because label '${one.label.name}' has an attribution"
-    options.amendFor.foreach { text =>
+    options.amendFor.foreach { length =>
       val allowed = s"$has: a late event would change the shares of several examples"
-      throw ExampleOptions.arguments.invalid("amend_for", text, allowed)
+      throw ExampleOptions.arguments.invalid("amend_for", length, allowed)
     }
-    options.closeAfter.foreach { text =>
+    options.closeAfter.foreach { length =>
       val allowed =
         s"$has: examples would have their shares before all impressions are there that share an event"
-      throw ExampleOptions.arguments.invalid("close_after", text, allowed)
+      throw ExampleOptions.arguments.invalid("close_after", length, allowed)
     }
     // Each impression is read twice, as an example and as a touch.
     if (!left.isStreaming && !left.deterministic) throw ExampleErrors.impressionsChange(one.label.name)

@@ -192,9 +192,9 @@ private[tailrace] final class Finish(
   def of(joined: DataFrame)(withFeatures: DataFrame => DataFrame): DataFrame = {
     if (needsFeatures(joined)) {
       // An amended row has no features.
-      options.amendFor.foreach { text =>
+      options.amendFor.foreach { length =>
         val allowed = "none, because a predicate of the sample names features, which amended rows haven't"
-        throw ExampleOptions.arguments.invalid("amend_for", text, allowed)
+        throw ExampleOptions.arguments.invalid("amend_for", length, allowed)
       }
       sampled(withFeatures(joined))
     } else withoutFeaturesOfAmended(withFeatures(sampled(joined)))

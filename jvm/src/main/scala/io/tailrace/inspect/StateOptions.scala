@@ -7,7 +7,7 @@ import io.tailrace.common.{Errors, TailraceAnalysisException}
 /** The options of `tailrace-state`.
   *
   * @param path     the checkpoint
-  * @param of       what is read
+  * @param of       the contents that are read
   * @param version  that of the newest completed batch by default
   * @param from     the version that it is compared with
   * @param operator number or name of an operator

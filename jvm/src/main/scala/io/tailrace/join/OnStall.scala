@@ -1,10 +1,10 @@
 package io.tailrace.join
 
-import io.tailrace.common.{Arguments, Policy}
+import io.tailrace.common.{Arguments, Policy, TimeSpan}
 
-/** The policy of a join for a part of its input that holds it back, and that gives nothing while others do.
+/** The treatment of a part of a join's input that holds the join back, idle while other parts aren't.
   *
-  * @param afterMs for how long it has given nothing
+  * @param afterMs the idle time
   */
 final case class OnStall(policy: Policy, afterMs: Long)
 
@@ -14,7 +14,7 @@ private[tailrace] object OnStall {
   /** A minute: a join that only waits is warned of nevertheless. */
   private val DefaultMs = 60L * 1000
 
-  def afterMs(arguments: Arguments, stallAfter: Option[String]): Long =
+  def afterMs(arguments: Arguments, stallAfter: Option[TimeSpan]): Long =
     stallAfter.fold(DefaultMs)(arguments.millis("stall_after", _))
 
   /** @param argument the one that has the policy */
@@ -22,7 +22,7 @@ private[tailrace] object OnStall {
       arguments: Arguments,
       argument: String,
       value: String,
-      stallAfter: Option[String],
+      stallAfter: Option[TimeSpan],
       allowed: Seq[Policy] = Policy.onStall
   ): Policy = {
     val policy = arguments.choice(argument, value, allowed)

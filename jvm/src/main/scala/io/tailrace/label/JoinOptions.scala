@@ -8,7 +8,7 @@ import org.apache.spark.sql.functions.lit
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types.StructField
 
-import io.tailrace.common.{Arguments, Policy}
+import io.tailrace.common.{Arguments, CallDocument, Policy, TimeSpan}
 import io.tailrace.join.{CloseAfter, JoinErrors, JoinSides, OneEventTime, SideWords}
 import io.tailrace.plan.{Columns, OwnColumns}
 
@@ -24,48 +24,46 @@ import io.tailrace.plan.{Columns, OwnColumns}
   * @param into       with "left", the column of the group
   * @param `match`    with "left", which matches are emitted: "all", "first", "last" or "nearest" in event time
   * @param maxMatches with "left", a cap on the group; adds a column `<into>_truncated`
-  * @param onLate     "drop" or "mark": whether late rows are emitted, with the reason in a column `_mark`
-  * @param lateLabels whether right rows behind the watermark are matched as long as their left rows wait; none: they
-  *                   are. With "inner" and `before`, what the checkpoint began with
-  * @param releaseEvery with "left", how long the row of a left row may wait for others: a duration, or "batch";
-  *                   none: a 64th of the window, or what the checkpoint began with
-  * @param closeAfter with "left", after how long without any input of the query the rows that wait come out, though the
-  *                   watermark stands: a duration
-  * @param horizons   with "left", when versions of a left row come out: at its time plus each of these durations, which
-  *                   ascend up to `after`, and in the end at its time plus `after`; adds columns `horizon`, `final`
-  *                   and `changed`
+  * @param onLate     "drop" or "mark": "mark" emits late rows, with the reason in a column `_mark`
+  * @param lateLabels true: late right rows are matched while their left rows are buffered; none: they are. With "inner" and `before`, what the checkpoint began with
+  * @param releaseEvery with "left", the longest time that an output row is buffered to be emitted with others: a
+  *                   duration, or "batch"; none: 1/64 of the window, or the checkpoint's value
+  * @param closeAfter with "left", the idle time of the query after which buffered rows are flushed without advancing
+  *                   the watermark
+  * @param horizons   with "left", provisional versions of a left row: one is emitted at its time plus each of these
+  *                   durations, which ascend up to `after`, and the final one at its time plus `after`; adds columns
+  *                   `horizon`, `final` and `changed`
   * @param emit       with horizons, which versions are emitted: "all", "changes", "late_positives" or "defer"
   * @param early      the one horizon before `after`
-  * @param release    "closed", or with match = "first" "decided": a left row comes out when its window has closed, or as
+  * @param release    "closed": a left row is emitted when its window has closed; "decided", with match = "first": as
   *                   soon as its first match is certain
-  * @param exactlyOne with "inner", whether a left row has one match at the most, and a right row too: both leave the
-  *                   state when they have been paired
-  * @param amendFor   with "left", how long after its window has closed a left row may be amended: a late right row that
-  *                   comes until then gives its group again; adds a column `_mark`
-  * @param hot        keys with so many left rows that each is the work of several tasks: a value for each key
-  *                   column
-  * @param hotParts   over how many partitions such a key is split, 2 to 1,024; each keeps its right rows
-  * @param call       what a user has called, for errors; `words` likewise: what the sides are for the user
+  * @param exactlyOne with "inner", true asserts at most one match per left row and per right row: both are evicted when
+  *                   they have been paired
+  * @param amendFor   with "left", the time after the window's end during which a late right row updates the group of a
+  *                   left row, which is then emitted again; adds a column `_mark`
+  * @param hot        salted keys, whose left rows are too many for one task: a value for each key column
+  * @param hotParts   the number of partitions of such a key, 2 to 1,024; each keeps the key's right rows
+  * @param call       the function that the user has called, for errors; `words` likewise: the user's words for the sides
   */
 final case class JoinOptions(
     leftTime: String,
     rightTime: String,
-    after: String,
-    before: String = "0 seconds",
+    after: TimeSpan,
+    before: TimeSpan = "0 seconds",
     how: String = "left",
     into: String = JoinOptions.Into,
     `match`: String = "all",
     maxMatches: Option[Int] = None,
     onLate: String = "drop",
     lateLabels: Option[Boolean] = None,
-    releaseEvery: Option[String] = None,
-    closeAfter: Option[String] = None,
-    horizons: Seq[String] = Nil,
+    releaseEvery: Option[TimeSpan] = None,
+    closeAfter: Option[TimeSpan] = None,
+    horizons: Seq[TimeSpan] = Nil,
     emit: String = Emit.All.name,
-    early: Option[String] = None,
+    early: Option[TimeSpan] = None,
     release: String = Release.Closed.name,
     exactlyOne: Boolean = false,
-    amendFor: Option[String] = None,
+    amendFor: Option[TimeSpan] = None,
     hot: Seq[Seq[Any]] = Nil,
     hotParts: Int = 8,
     call: String = "tailrace.join",
@@ -85,8 +83,8 @@ final case class JoinOptions(
       if (one.policy != MatchPolicy.All) throw JoinErrors.optionConflict("match", `match`)
       maxMatches.foreach(n => throw JoinErrors.optionConflict("max_matches", n.toString))
       if (into != Into) throw JoinErrors.optionConflict("into", into)
-      releaseEvery.foreach(text => throw JoinErrors.optionConflict("release_every", text))
-      closeAfter.foreach(text => throw JoinErrors.optionConflict(CloseAfter.Argument, text))
+      releaseEvery.foreach(given => throw JoinErrors.optionConflict("release_every", given.toString))
+      closeAfter.foreach(given => throw JoinErrors.optionConflict(CloseAfter.Argument, given.toString))
       // Each part of a hot key has all of its right rows.
       if (exactlyOne && hot.nonEmpty)
         throw arguments.invalid(
@@ -98,9 +96,9 @@ final case class JoinOptions(
       throw arguments.needs("exactly_one", "True", s"how='${JoinOutput.Pairs.name}'")
     val window = JoinWindow(arguments.duration("before", before), arguments.duration("after", after))
     val steps = releaseEvery.map {
-      case ReleaseSteps.Batch => ReleaseSteps.EachBatch
-      case text =>
-        ReleaseSteps(arguments.duration("release_every", text, or = s"'${ReleaseSteps.Batch}', or "))
+      case each if each.isText(ReleaseSteps.Batch) => ReleaseSteps.EachBatch
+      case step =>
+        ReleaseSteps(arguments.duration("release_every", step, or = s"'${ReleaseSteps.Batch}', or "))
     }
     JoinSettings(
       window,
@@ -126,22 +124,24 @@ final case class JoinOptions(
     s"${keys.sorted.mkString("; ")} in $hotParts parts"
   }
 
-  private def amends(text: String, output: JoinOutput): Long = {
-    if (output == JoinOutput.Pairs) throw JoinErrors.optionConflict("amend_for", text)
+  private def amends(length: TimeSpan, output: JoinOutput): Long = {
+    if (output == JoinOutput.Pairs) throw JoinErrors.optionConflict("amend_for", length.toString)
     // Late rows that nobody takes amend nothing.
     if (lateLabels.contains(false))
       throw arguments.invalid("late_labels", "False", "True if `amend_for` is there")
-    arguments.duration("amend_for", text, least = 1)
+    arguments.duration("amend_for", length, least = 1)
   }
 
-  /** What comes out of the matches of a left row, if it isn't pairs. */
+  /** The rule that makes a group of the matches of a left row. */
   private[tailrace] def group: OneGroup = {
     val policy = arguments.choice("match", `match`, MatchPolicy.values)
     maxMatches.foreach(n => arguments.number("max_matches", n.toLong, least = 1))
     OneGroup(policy, maxMatches)
   }
 
-  /** Right rows from before a left row would have to be kept for those to come, and versions are emitted by times. */
+  /** Refused with `before`, because earlier right rows would have to be kept for left rows to come, and with versions,
+    * which are emitted by time.
+    */
   private def isDecided(output: JoinOutput, policy: MatchPolicy, window: JoinWindow): Boolean = {
     val isDecided = arguments.choice("release", release, Release.values) == Release.Decided
     if (isDecided) {
@@ -158,7 +158,7 @@ final case class JoinOptions(
     isDecided
   }
 
-  /** Of a row's versions that are emitted, no earlier one is looked for than those that can. */
+  /** The versions to look for: none that `emit` leaves out in any case. */
   private def versions(output: JoinOutput, window: JoinWindow): Option[Horizons] = {
     val chosen = arguments.choice("emit", emit, Emit.values)
     val named = if (early.isEmpty) "horizons" -> horizons else "early" -> early.toSeq
@@ -166,14 +166,14 @@ final case class JoinOptions(
       if (chosen != Emit.All) throw arguments.needs("emit", emit, "horizons")
       None
     } else {
-      val (argument, texts) = named
-      if (output == JoinOutput.Pairs) throw JoinErrors.optionConflict(argument, texts.mkString(", "))
+      val (argument, given) = named
+      if (output == JoinOutput.Pairs) throw JoinErrors.optionConflict(argument, given.mkString(", "))
       if (early.nonEmpty && (horizons.nonEmpty || chosen != Emit.All))
         throw arguments.invalid("early", early.get, "left out if `horizons` or `emit` is there")
-      val ends = texts.map(arguments.duration(argument, _))
+      val ends = given.map(arguments.duration(argument, _))
       val isAscending = ends.zip(ends.drop(1)).forall { case (a, b) => a < b }
       if (!isAscending || ends.last > window.after)
-        throw arguments.invalid(argument, texts.mkString(", "), "durations that ascend, up to `after`")
+        throw arguments.invalid(argument, given.mkString(", "), "durations that ascend, up to `after`")
       val all = if (ends.last < window.after) ends :+ window.after else ends
       val looked = if (chosen == Emit.Defer) Seq(all.head, all.last).distinct else all
       Some(Horizons(looked, chosen))
@@ -191,6 +191,29 @@ final case class JoinOptions(
 
 object JoinOptions {
 
+  private[tailrace] def of(document: CallDocument): JoinOptions = JoinOptions(
+    leftTime = document("left_time").text,
+    rightTime = document("right_time").text,
+    after = document("after").duration,
+    before = document("before").duration,
+    how = document("how").text,
+    into = document("into").text,
+    `match` = document("match").text,
+    maxMatches = document.get("max_matches").map(_.int),
+    onLate = document("on_late").text,
+    lateLabels = document.get("late_labels").map(_.flag),
+    releaseEvery = document.get("release_every").map(_.duration),
+    closeAfter = document.get("close_after").map(_.duration),
+    horizons = document.get("horizons").toSeq.flatMap(_.list.map(_.duration)),
+    emit = document("emit").text,
+    early = document.get("early").map(_.duration),
+    release = document("release").text,
+    exactlyOne = document("exactly_one").flag,
+    amendFor = document.get("amend_for").map(_.duration),
+    hot = document.get("hot").toSeq.flatMap(_.list.map(_.list.map(_.column))),
+    hotParts = document("hot_parts").int
+  )
+
   /** The default of `into`. With how = "inner" no other name is allowed: nothing has it. */
   private[label] val Into = "labels"
 }
@@ -205,7 +228,7 @@ private[tailrace] final class JoinResolution(
     sameName: (String, String) => Boolean
 ) {
 
-  /** @param form what comes out of the matches of a left row; none: what the options say */
+  /** @param form makes an output row of the matches of a left row; none: as the options say */
   def resolve(
       on: Seq[(String, String)],
       options: JoinOptions,

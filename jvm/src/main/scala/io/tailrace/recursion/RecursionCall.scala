@@ -1,15 +1,15 @@
 package io.tailrace.recursion
 
-import java.util.{Locale, UUID}
 import java.util.concurrent.atomic.AtomicLong
+import java.util.{Locale, UUID}
 
-import org.apache.spark.sql.{DataFrame, Dataset}
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
 import org.apache.spark.sql.tailrace.{SparkPlans, StreamInputs}
 import org.apache.spark.sql.types._
+import org.apache.spark.sql.{DataFrame, Dataset}
 import org.apache.spark.unsafe.types.CalendarInterval
 
 import io.tailrace.common.{Mark, Policy}

@@ -76,7 +76,7 @@ object RecursionStrategy extends (org.apache.spark.sql.SparkSession => SparkStra
   *
   * @param argument  the id of the leaves of `body` that stand for op's argument
   * @param body      op's plan; not a child, because Spark must not run it beside the input
-  * @param columns   the columns of the rows that go round
+  * @param columns   the columns of the rows that are fed back
   * @param results   the columns that are emitted: those of `columns`, then the hop, if the user wants it
   * @param clock     the time of the query, a literal
   * @param sizes     the sizes of op's tables
@@ -122,7 +122,7 @@ final case class FixpointExec(
     }
   }
 
-  /** Without micro-batches Spark's cleaner frees the rows when nobody refers to them any more. */
+  /** Without micro-batches Spark's cleaner frees the rows when nothing refers to them any longer. */
   private def keep(batch: Option[StreamingBatch]): RDD[InternalRow] => RDD[InternalRow] = batch match {
     case Some(b) => KeptRows.of(session, settings.name).keep(b.batchId)
     case None => _.persist(ShuffledFixpoint.Storage)
@@ -217,7 +217,7 @@ final case class FeedbackTapExec(
   *
   * @param name   the name of the first task's file
   * @param before the files of a complete run of this batch in an earlier start of the query
-  * @param lateMs rows up to this time would be dropped when they come round
+  * @param lateMs rows up to this time would be dropped in the next iteration
   */
 private[recursion] final case class FeedbackRun(
     directory: String,
@@ -246,7 +246,7 @@ private[recursion] final class FeedbackTask(run: FeedbackRun, rules: RecursionRu
     }
   }
 
-  /** True if the sink has the rows of an earlier run of this batch. Then that run's rows go round: this run
+  /** True if the sink has the rows of an earlier run of this batch. Then that run's rows are fed back: this run
     * may give others, if op has random functions or the source has another order.
     */
   private def isSkipped: Boolean = TaskContext.get().getLocalProperty(SkippedBatch.Property) != null
@@ -336,8 +336,8 @@ private[recursion] final class FedBackRows(
   }
 }
 
-/** Knows on the driver, for one run of a query, the oldest row that goes round, and the query's other
-  * watermarks. Spark plans each batch anew, so a plan can't keep them.
+/** Keeps on the driver, for one run of a query, the oldest row in flight, and the query's other watermarks. Spark
+  * makes a new plan for each batch, so a plan can't keep them.
   */
 private[recursion] final class RowsInFlight {
   private val batches = new BatchSequence[ListBuffer[OldestTime]]((_, _) => ListBuffer.empty)
@@ -449,7 +449,7 @@ private[recursion] final class EventTimes(columns: Seq[Attribute], ordinals: Seq
   }
 }
 
-/** The watermark of a query while rows go round: a row that is on time must not become late by going round.
+/** The watermark of a query with rows in flight: a row that is on time must not become late by being fed back.
   *
   * {{{
   *   the inputs' watermark 12:30, the oldest row in flight 12:10  ->  just before 12:10
@@ -459,7 +459,7 @@ private[recursion] final class EventTimes(columns: Seq[Attribute], ordinals: Seq
 object HeldWatermark {
 
   /** @param inputs         the watermarks of all inputs, in milliseconds; without one the watermark waits
-    * @param inFlightMicros the oldest event time that goes round
+    * @param inFlightMicros the oldest event time in flight
     * @return the last whole millisecond at which no row is late; none: no watermark yet
     */
   def after(inputs: Seq[Option[Long]], inFlightMicros: Option[Long]): Option[Long] =

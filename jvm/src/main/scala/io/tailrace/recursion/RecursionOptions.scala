@@ -1,14 +1,14 @@
 package io.tailrace.recursion
 
-import io.tailrace.common.{Arguments, Choice, Policy}
+import io.tailrace.common.{Arguments, CallDocument, Choice, Policy}
 
 /** The arguments of [[io.tailrace.api.Tailrace.recursively]] besides the DataFrame and op. Names and defaults
   * are those of Python.
   *
   * @param maxDepth    the last hop at which rows may be emitted; none: any hop, up to a guard against loops
-  * @param maxRows     how many rows a task may give in a micro-batch
+  * @param maxRows     the most rows of a task in a micro-batch
   * @param onLimit     "fail" or "drop": the treatment of rows beyond max_depth and max_rows
-  * @param depthColumn the name of a column that is added: the hop at which a row came out
+  * @param depthColumn the name of a column that is added: the hop at which a row was emitted
   * @param pathColumns the key of a row. A column `path` is added: the keys that led to the row; it finds cycles
   * @param onCycle     "fail", "drop" or "mark": the treatment of a row that closes a cycle
   * @param mode        "auto", "fixpoint" or "feedback"
@@ -47,6 +47,21 @@ final case class RecursionOptions(
 }
 
 object RecursionOptions {
+
+  private[tailrace] def of(document: CallDocument): RecursionOptions = RecursionOptions(
+    // Every depth above the greatest Int is as good as that one; one below 1 is refused.
+    maxDepth = document
+      .get("max_depth")
+      .map(depth => Math.max(-1, Math.min(Int.MaxValue.toLong, depth.long)).toInt),
+    maxRows = document.get("max_rows").map(_.long),
+    onLimit = document("on_limit").text,
+    depthColumn = document.get("depth_column").map(_.text),
+    pathColumns = document.get("path_columns").toSeq.flatMap(_.texts),
+    onCycle = document("on_cycle").text,
+    mode = document("mode").text,
+    name = document("name").text
+  )
+
   private[recursion] val Name = "recursion"
   private[tailrace] val arguments = new Arguments("tailrace.recursively")
 }

@@ -20,8 +20,8 @@ import io.tailrace.checkpoint.{CheckedBytes, ExactBytes}
   *   3        8     0 1 1 0                      replay: it is further back than `disorder`
   * }}}
   *
-  * Each mark has the time at which its origin was last seen, so that a producer that is gone can be
-  * forgotten, and the partition that its records are read from: offsets are ordered within one partition
+  * Each mark has the time at which its origin was last seen, so that a vanished producer can be
+  * removed, and the partition that its records are read from: offsets are ordered within one partition
   * only.
   *
   * A hash table over rows of longs, because there may be millions of marks: about 50 bytes each, and `disorder`
@@ -317,7 +317,7 @@ private[replay] final class MarkRows(width: Int) {
       width
     )
 
-  /** A copy. Neither is changed by what the other one writes. */
+  /** A copy. Writes to one don't change the other. */
   def copy(): MarkRows = {
     val same = new MarkRows(width)
     same.chunks = chunks.clone()
@@ -464,7 +464,7 @@ object MarkFile {
       val bits = if (word < MarkTable.wordsFor(written)) in.getLong() else 0L
       if (word < words) table.setWindow(entry, word, bits)
     }
-    // An offset further back than the old `disorder` was taken for a replay then, so it counts as passed.
+    // An offset further back than the old `disorder` was treated as a replay then, so it counts as passed.
     (written until table.disorder).foreach { bit =>
       table.setWindow(entry, bit / 64, table.window(entry, bit / 64) | (1L << (bit % 64)))
     }

@@ -307,7 +307,7 @@ private[tailrace] object TopicIds extends Logging {
   }
 
   /** Asks by the client that Spark's connector brings. If the broker doesn't answer, the next start asks
-    * again: the source itself reports what is wrong with the broker.
+    * again: the source itself reports the broker's problem.
     */
   private def ask(read: KafkaRead, topics: Seq[String]): Map[String, String] =
     try new TopicQuestion(read).ids(topics)

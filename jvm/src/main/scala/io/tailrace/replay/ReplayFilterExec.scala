@@ -145,7 +145,7 @@ object ReplayFilterExec {
   /** Batches between two snapshots. A starting query reads the files of at most this many. */
   private val DeltasPerSnapshot = 20
 
-  /** Conditions after which a user may have the filter begin anew. */
+  /** Conditions after which a user may restart the filter without marks. */
   private val Unusable = Set(
     "TAILRACE_REPLAY_MARKS_INCOMPLETE",
     "TAILRACE_REPLAY_MARKS_MISSING",
@@ -156,7 +156,7 @@ object ReplayFilterExec {
 
 /** The settings of a micro-batch's tasks.
   *
-  * @param last what the batch before has moved, for executors that have the marks before that
+  * @param last the marks that the previous batch has moved, for executors that have the marks before it
   */
 private[replay] final case class ReplayBatch(
     filter: String,
@@ -250,7 +250,7 @@ private[replay] final class ReplayPartition(
 
 /** Judges the records of one task, in their order: against the marks that the batch begins with, and against
   * the records before them in the task. It is an error if records of an origin come from two partitions in a
-  * batch: the marks of one partition say nothing of the records of the other. From batch to batch an origin
+  * batch: the marks of one partition don't apply to the records of the other. From batch to batch an origin
   * may move to another partition, but not to offsets below its mark.
   *
   * @param forgottenBefore origins that were last seen before this time, in ms, are judged as new
@@ -349,7 +349,7 @@ final class ReplayTask(
       } else if (moved.home(lastEntry) != home) {
         throw ReplayErrors.originSplit(pid, partition, nameOf(moved, lastEntry), nameOf(home))
       }
-      // Set after the checks, so an error leaves no origin behind that was not checked.
+      // Set after the checks, so an error leaves no unchecked origin.
       lastPid = pid
       lastPartition = partition
       if (lastEntry >= 0) moved.admit(lastEntry, offset)

@@ -1,6 +1,6 @@
 package io.tailrace.replay
 
-import io.tailrace.common.{Arguments, Policy, ProgressName}
+import io.tailrace.common.{Arguments, CallDocument, Policy, ProgressName, TimeSpan}
 
 /** [[ReplayOptions]] after their check. */
 final case class ReplaySettings(
@@ -33,9 +33,9 @@ final case class ReplaySettings(
   *                 source partition (int) and a source offset (bigint)
   * @param order    the columns of the topic and the partition that a record was read from, then of its offset
   *                 there
-  * @param disorder how far below the greatest offset, in offsets, a record may come and still be told from
-  *                 its replay
-  * @param onReplay "drop" or "mark": what is done with replays
+  * @param disorder the greatest distance, in offsets, of a record below the greatest offset at which it is still
+  *                 told from its replay
+  * @param onReplay "drop" or "mark": the treatment of replays
   * @param name     the name of the filter in the checkpoint and in the query's progress
   * @param forgetAfter a duration; an origin without a record for longer than this is forgotten
   * @param eventTime   the timestamp column that says when a record came; none: the time of its batch
@@ -46,7 +46,7 @@ final case class ReplayOptions(
     disorder: Int = 0,
     onReplay: String = "drop",
     name: String = ReplayOptions.Name,
-    forgetAfter: Option[String] = None,
+    forgetAfter: Option[TimeSpan] = None,
     eventTime: Option[String] = None
 ) {
   import ReplayOptions._
@@ -67,6 +67,17 @@ final case class ReplayOptions(
 }
 
 object ReplayOptions {
+
+  private[tailrace] def of(document: CallDocument): ReplayOptions = ReplayOptions(
+    metadata = document("metadata").texts,
+    order = document("order").texts,
+    disorder = document("disorder").int,
+    onReplay = document("on_replay").text,
+    name = document("name").text,
+    forgetAfter = document.get("forget_after").map(_.duration),
+    eventTime = document.get("event_time").map(_.text)
+  )
+
   private[tailrace] val arguments = new Arguments("tailrace.filter_replays")
   private[replay] val Name = "replays"
 

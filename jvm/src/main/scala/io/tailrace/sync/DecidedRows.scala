@@ -213,7 +213,7 @@ private[sync] final class EarlyLeft(
 
 private[sync] object EarlyLeft {
 
-  /** In place of a section: the row's run is dropped, and what waits of it is written again. */
+  /** In place of a section: the row's run is dropped, and its buffered rows are written again. */
   val Carried: Int = -1
 
   private val NoteLength = 12

@@ -53,11 +53,11 @@ private[sync] final class HeldBackScan(source: Scan, settings: SyncSettings, sid
     }
 }
 
-/** Lets a batch end before the source would let it. If its offsets are Kafka's, and partitions are told apart by
+/** Ends a batch before the source would. If its offsets are Kafka's, and partitions are distinguished by
   * Kafka's columns, each partition has an end of its own. Any other source ends as a whole where it begins.
   *
   * @param run     the join's progress in the query whose thread asks
-  * @param columns that tell partitions apart
+  * @param columns that distinguish partitions
   */
 private[sync] final class HeldBackStream(
     source: SupportsTriggerAvailableNow with MicroBatchStream,
@@ -141,7 +141,7 @@ private[sync] object HeldBackStream {
 /** The sources of a side that are read no further while too many rows are held. */
 private[sync] object HeldBackSources {
 
-  /** @return what the side reads from, if it can't be held back; none: it can, or need not */
+  /** @return the side's source, if it can't be held back; none: it can, or need not */
   def obstacle(side: LogicalPlan, settings: SyncSettings): Option[String] = settings.maxPending.flatMap { _ =>
     side.collectLeaves().filter(_.isStreaming).collectFirst {
       case source: StreamingRelationV2 if !source.table.isInstanceOf[SupportsRead] => source.table.name
@@ -198,7 +198,7 @@ private[sync] object KafkaOffsets {
     JsonMethods.compact(JObject(topics.toList))
   }
 
-  /** Ends of a batch that reads at most `most` records, each partition in proportion to what it has.
+  /** Ends of a batch that reads at most `most` records, each partition in proportion to its records.
     *
     * {{{
     *   most 10   from 0: 100, 1: 100   to 0: 130, 1: 110   ->   0: 107, 1: 102

@@ -157,7 +157,8 @@ private[sync] final class SyncJoinTask(
       Pass.of(newRight.rest(expiry, after = false).iterator.map { row =>
         writer.rightAlone(input.right.base(row), input.right.at(row), duplicate = false)
       }),
-    () => Pass.of(heldRight.expiring(expiry).map(row => writer.rightAlone(row.base, row.at, duplicate = false)))
+    () =>
+      Pass.of(heldRight.expiring(expiry).map(row => writer.rightAlone(row.base, row.at, duplicate = false)))
   )
 
   /** Removes the right rows that have expired, and writes the rows that stay. */

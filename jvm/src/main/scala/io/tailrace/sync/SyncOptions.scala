@@ -1,6 +1,6 @@
 package io.tailrace.sync
 
-import io.tailrace.common.{Arguments, Policy}
+import io.tailrace.common.{Arguments, CallDocument, Policy, TimeSpan}
 import io.tailrace.join.OnStall
 
 /** The arguments of [[io.tailrace.api.Tailrace.syncJoin]] besides the DataFrames and the keys. Names and
@@ -8,42 +8,41 @@ import io.tailrace.join.OnStall
   *
   * @param leftTime       timestamp column of the left side: the time when the row was made
   * @param rightTime      timestamp column of the right side, of the same type
-  * @param window         how far apart in event time two rows may be that match: "10 minutes"
-  * @param syncDelay      how far the slowest right partition has to be past a left row to release it
+  * @param window         the greatest difference in event time of two rows that match: "10 minutes"
+  * @param syncDelay      the progress of the slowest right partition past a left row that releases it
   * @param leftPartition  columns of a left row's source partition; empty: Kafka's `topic` and `partition`
   * @param rightPartition likewise
-  * @param onStall        "pause", "exclude" or "fail": what is done with a partition that the join waits for
-  *                       and that gives no rows
-  * @param stallAfter     after how long without a row; needed for "exclude" and "fail", and to go on without
-  *                       a partition whose rows are all filtered. By default a warning comes after a minute
-  * @param onDuplicate    "emit", "drop" or "mark": what is done with further rows of a key
-  * @param onUnmatchedRight "drop" or "emit": what is done with right rows that no left row has joined
-  * @param maxPending     if more rows of a side are held, its partitions that are ahead aren't read; none: they
-  *                       are read, however many rows are held
-  * @param suffix         what is appended to the name of a right column that the left side has, too
+  * @param onStall        "pause", "exclude" or "fail": the treatment of an idle partition that holds the join back
+  * @param stallAfter     the idle time; needed for "exclude" and "fail", and to continue without a partition
+  *                       whose rows are all filtered. None: a warning after a minute
+  * @param onDuplicate    "emit", "drop" or "mark": the treatment of further rows of a key
+  * @param onUnmatchedRight "drop" or "emit": the treatment of right rows that no left row has joined
+  * @param maxPending     the number of buffered rows of a side above which its partitions that are ahead aren't
+  *                       read; none: no limit
+  * @param suffix         appended to the name of a right column that the left side has, too
   * @param name           the name of the join in the checkpoint and in the query's progress
   * @param onLeftStall    `onStall` of left partitions; none: the same as of right ones
-  * @param futureLimit    how far ahead of the batch's clock an event time is believed; a duration
-  * @param onFuture       "clamp", "mark" or "fail": what is done with rows further ahead
-  * @param exactlyOne     whether a left row has one right row at the most, and a right row one left row: a pair
-  *                       is emitted when both are there
+  * @param futureLimit    the greatest lead of an event time over the batch's clock that is believed
+  * @param onFuture       "clamp", "mark" or "fail": the treatment of rows further ahead
+  * @param exactlyOne     true asserts at most one match per left row and per right row: a pair is emitted when
+  *                       both are there
   */
 final case class SyncOptions(
     leftTime: String,
     rightTime: String,
-    window: String,
-    syncDelay: String,
+    window: TimeSpan,
+    syncDelay: TimeSpan,
     leftPartition: Seq[String] = Nil,
     rightPartition: Seq[String] = Nil,
     onStall: String = "pause",
-    stallAfter: Option[String] = None,
+    stallAfter: Option[TimeSpan] = None,
     onDuplicate: String = "emit",
     onUnmatchedRight: String = "drop",
     maxPending: Option[Long] = Some(SyncOptions.MaxPending),
     suffix: String = "_right",
     name: String = SyncOptions.Name,
     onLeftStall: Option[String] = None,
-    futureLimit: Option[String] = None,
+    futureLimit: Option[TimeSpan] = None,
     onFuture: String = "clamp",
     exactlyOne: Boolean = false
 ) {
@@ -80,11 +79,32 @@ final case class SyncOptions(
 }
 
 object SyncOptions {
+
+  private[tailrace] def of(document: CallDocument): SyncOptions = SyncOptions(
+    leftTime = document("left_time").text,
+    rightTime = document("right_time").text,
+    window = document("window").duration,
+    syncDelay = document("sync_delay").duration,
+    leftPartition = document.get("left_partition").toSeq.flatMap(_.texts),
+    rightPartition = document.get("right_partition").toSeq.flatMap(_.texts),
+    onStall = document("on_stall").text,
+    stallAfter = document.get("stall_after").map(_.duration),
+    onDuplicate = document("on_duplicate").text,
+    onUnmatchedRight = document("on_unmatched_right").text,
+    maxPending = document.get("max_pending").map(_.long),
+    suffix = document("suffix").text,
+    name = document("name").text,
+    onLeftStall = document.get("on_left_stall").map(_.text),
+    futureLimit = document.get("future_limit").map(_.duration),
+    onFuture = document("on_future").text,
+    exactlyOne = document("exactly_one").flag
+  )
+
   private[tailrace] val arguments = new Arguments("tailrace.sync_join")
 
   private[sync] val Name = "sync_join"
 
-  /** Rows of a side that are held on disk by default: a gigabyte of rows of 100 bytes. The index of so many right
+  /** Rows of a side that are held on disk by default: a gigabyte of rows of 100 bytes. The index of these right
     * rows takes about 300 MB of all executors together, and less if Spark has less for it.
     */
   private[tailrace] val MaxPending = 10L * 1000 * 1000
@@ -94,12 +114,12 @@ object SyncOptions {
   *
   * @param name         names its directory in the checkpoint, and its numbers in the query's progress
   * @param syncDelay    in microseconds, like `window`
-  * @param stallAfterMs a partition without a row for so long has stalled
+  * @param stallAfterMs the idle time after which a partition has stalled
   * @param futureLimitMicros none: any event time is believed
-  * @param liftsFiltered whether the join continues without a partition that has given only filtered records for
+  * @param liftsFiltered true: the join continues without a partition that has given only filtered records for
   *                      `stallAfterMs`
   * @param leftPartition columns whose values tell left partitions apart; `rightPartition` likewise
-  * @param exactlyOne whether a pair is emitted in the batch that brings its second row: see [[EarlyLeft]]
+  * @param exactlyOne true: a pair is emitted in the batch that brings its second row: see [[EarlyLeft]]
   * @param unlimited sides whose sources can't be held back, with what they read from
   */
 final case class SyncSettings(

@@ -1,8 +1,8 @@
 package io.tailrace.testing
 
 import java.util
-import java.util.UUID
 import java.util.concurrent.{ConcurrentHashMap, ConcurrentSkipListMap, TimeUnit}
+import java.util.{Base64, UUID}
 
 import scala.collection.mutable.ArrayBuffer
 import scala.jdk.CollectionConverters._
@@ -228,9 +228,11 @@ final class TestRows(val schema: StructType, val planned: () => Unit) extends Au
 
   /** Keeps rows of this schema for the next [[flush]]: see [[PythonRows]]. No job of Spark's: a test adds rows as
     * often as it runs micro-batches, and a job takes as long as one.
+    *
+    * @param base64 pickled rows
     */
-  def stage(pickled: Array[Byte]): Unit = synchronized {
-    staged ++= PythonRows.read(pickled, schema)
+  def stage(base64: String): Unit = synchronized {
+    staged ++= PythonRows.read(Base64.getDecoder.decode(base64), schema)
   }
 
   /** Makes the staged rows visible to queries. */

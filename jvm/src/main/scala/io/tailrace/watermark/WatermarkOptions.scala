@@ -2,18 +2,18 @@ package io.tailrace.watermark
 
 import java.nio.charset.StandardCharsets.UTF_8
 
-import io.tailrace.common.{Arguments, Policy}
+import io.tailrace.common.{Arguments, CallDocument, Policy, TimeSpan}
 
 /** The arguments of [[io.tailrace.api.Tailrace.accurateWatermark]] and `stampedWatermark`, without the
   * columns. Names and defaults are those of Python.
   *
   * @param completeness the share of hosts that must have passed a time: "99.9%" or "0.999"
   * @param hosts        the roster: the hosts that count, seen or not; none: the hosts that have been seen
-  * @param idleAfter    a duration; a host that is silent for longer, while other hosts have rows and no row
-  *                     is unread, doesn't count until it has rows again
-  * @param futureLimit  how far ahead of the batch's clock an event time may be; a duration
-  * @param onFuture     "clamp", "mark" or "fail": what happens to rows further ahead
-  * @param delay        how far the watermark stays behind; a duration
+  * @param idleAfter    a host that is idle for longer, while other hosts have rows and no row is unread, doesn't
+  *                     count until it has rows again
+  * @param futureLimit  the greatest lead of an event time over the batch's clock
+  * @param onFuture     "clamp", "mark" or "fail": the treatment of rows further ahead
+  * @param delay        the lag of the watermark behind the hosts
   * @param server       a watermark server, "http://host:port", which decides, or several of one store,
   *                     separated by commas; none: the query decides alone
   * @param app          the application at the server
@@ -25,10 +25,10 @@ import io.tailrace.common.{Arguments, Policy}
 final case class WatermarkOptions(
     completeness: String = "99.9%",
     hosts: Option[Seq[String]] = None,
-    idleAfter: Option[String] = None,
-    futureLimit: Option[String] = None,
+    idleAfter: Option[TimeSpan] = None,
+    futureLimit: Option[TimeSpan] = None,
     onFuture: String = "clamp",
-    delay: String = "0 seconds",
+    delay: TimeSpan = "0 seconds",
     server: Option[String] = None,
     app: Option[String] = None,
     operator: String = "source",
@@ -80,6 +80,23 @@ final case class WatermarkOptions(
 }
 
 object WatermarkOptions {
+
+  /** @param roster the argument that has the roster: hosts, or partitions of a topic */
+  private[tailrace] def of(document: CallDocument, roster: String): WatermarkOptions = WatermarkOptions(
+    completeness = document("completeness").text,
+    hosts = document.get(roster).map(_.texts),
+    idleAfter = document.get("idle_after").map(_.duration),
+    futureLimit = document.get("future_limit").map(_.duration),
+    onFuture = document("on_future").text,
+    delay = document("delay").duration,
+    server = document.get("server").map(_.text),
+    app = document.get("app").map(_.text),
+    operator = document("operator").text,
+    token = document.get("token").map(_.text),
+    logs = document.get("logs").map(_.text),
+    name = document("name").text
+  )
+
   private[tailrace] val accurate = new Arguments("tailrace.accurate_watermark")
   private[tailrace] val stamped = new Arguments("tailrace.stamped_watermark")
   private[tailrace] val stamp = new Arguments("tailrace.stamp_watermark")
@@ -92,12 +109,12 @@ object WatermarkOptions {
 /** The settings of one source.
   *
   * @param name        of the source's directory in the checkpoint, and of its numbers in the query's progress
-  * @param delayMs     how far Spark's watermark stays behind the low watermark
+  * @param delayMs     the lag of Spark's watermark behind the low watermark
   * @param roster      the hosts that count; none: those that have been seen
-  * @param idleAfterMs a host that is silent for so long doesn't count; none: each host counts for ever
-  * @param futureLimitMicros how far ahead of the batch's clock an event time may be; none: without a limit
+  * @param idleAfterMs the idle time after which a host doesn't count; none: each host counts indefinitely
+  * @param futureLimitMicros the greatest lead of an event time over the batch's clock; none: no limit
   * @param server      the watermark server that decides; none: the query decides alone
-  * @param isStamped   whether the hosts are partitions of a topic, and their times stamps
+  * @param isStamped   true: the hosts are partitions of a topic, and their times stamps
   */
 final case class ProgressSettings(
     name: String,

@@ -1,13 +1,13 @@
 package io.tailrace.windows
 
-import io.tailrace.common.Arguments
+import io.tailrace.common.{Arguments, CallDocument, TimeSpan}
 import io.tailrace.watermark.{Completeness, ProgressSettings, ServerOptions, ServerSettings}
 
 /** The arguments of [[io.tailrace.api.Tailrace.writeWindows]] besides the folder and the time. Names and
   * defaults are those of Python.
   *
-  * @param window    how long a window is; a duration
-  * @param offset    how far after 1970-01-01 UTC a window starts; a duration shorter than a window
+  * @param window    the length of a window
+  * @param offset    the start of a window after 1970-01-01 UTC; shorter than a window
   * @param into      the column that directories of windows are named after
   * @param missing   the most hosts that a report names
   * @param targetFileSize the size of files to gather rows for, such as 128 MB; none: each task writes its own
@@ -19,8 +19,8 @@ import io.tailrace.watermark.{Completeness, ProgressSettings, ServerOptions, Ser
   * @param upstreams the operators at the server whose rows are written; none: the query's sources
   */
 final case class WindowOptions(
-    window: String = "1 hour",
-    offset: String = "0 seconds",
+    window: TimeSpan = "1 hour",
+    offset: TimeSpan = "0 seconds",
     into: String = "window_start",
     missing: Int = 10,
     targetFileSize: Option[String] = None,
@@ -66,6 +66,20 @@ final case class WindowOptions(
 }
 
 object WindowOptions {
+
+  private[tailrace] def of(document: CallDocument): WindowOptions = WindowOptions(
+    window = document("window").duration,
+    offset = document("offset").duration,
+    into = document("into").text,
+    missing = document("missing").int,
+    targetFileSize = document.get("target_file_size").map(_.size),
+    server = document.get("server").map(_.text),
+    app = document.get("app").map(_.text),
+    operator = document("operator").text,
+    token = document.get("token").map(_.text),
+    upstreams = document.get("upstreams").map(_.texts)
+  )
+
   private[tailrace] val arguments = new Arguments("tailrace.write_windows")
 
   private val MostMissing = 1000L

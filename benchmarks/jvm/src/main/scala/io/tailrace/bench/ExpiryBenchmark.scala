@@ -82,7 +82,7 @@ class ExpiryBenchmark {
     } finally store.abort()
   }
 
-  /** The steps of a `GroupedJoinTask` for one chunk. @return matches found */
+  /** The steps of a `GroupPass` for one chunk. @return matches found */
   private def expireFrom(store: TailraceStateStore): Int = {
     val through = state.timeOf(expiring)
     val rows = new ExpiringRows(store, StoreKind.LeftTimeSorted, store.expiredThrough, through)

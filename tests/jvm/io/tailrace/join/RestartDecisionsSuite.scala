@@ -14,7 +14,7 @@ import org.apache.spark.sql.tailrace.SparkPlans
 import io.tailrace.api.Tailrace
 import io.tailrace.asof.{AsOfOptions, AsOfStrategy}
 import io.tailrace.common.{TailraceAnalysisException, TailraceConf}
-import io.tailrace.examples.{ExampleLabel, ExampleOptions, ExampleSample}
+import io.tailrace.examples.{ExampleAttribution, ExampleLabel, ExampleOptions, ExampleSample}
 import io.tailrace.label.{JoinOptions, LabelJoinStrategy}
 import io.tailrace.sync.{SyncJoinStrategy, SyncOptions}
 import io.tailrace.testkit.SparkSuite
@@ -172,7 +172,7 @@ final class RestartDecisionsSuite extends SparkSuite {
     val click = ExampleLabel("click", "rt", Seq("k" -> "k"), "30 seconds")
     val buy = ExampleLabel("buy", "rt", Seq("k" -> "k"), "60 seconds")
     val since = Some(lit("2026-01-01 12:00:00").cast("timestamp"))
-    val linear = Some("linear")
+    val linear = Some(ExampleAttribution("linear"))
     def of(options: ExampleOptions, left: DataFrame => DataFrame = identity)(labels: ExampleLabel*) = {
       val clicks = rows("rt", "r")
       val buys = rows("rt", "r")
@@ -196,7 +196,7 @@ final class RestartDecisionsSuite extends SparkSuite {
       "linear" -> of(first)(click.copy(attribution = linear), buy),
       "linear,since" -> of(first)(click.copy(attribution = linear, since = since), buy),
       "linear,after" -> of(first)(click.copy(attribution = linear, after = "40 seconds"), buy),
-      "last_touch" -> of(first)(click.copy(attribution = Some("last_touch")), buy),
+      "last_touch" -> of(first)(click.copy(attribution = Some(ExampleAttribution("last_touch"))), buy),
       "linear,one label" -> of(first)(click.copy(attribution = linear)),
       "buy.on" -> of(first)(click, buy.copy(on = item)),
       "click.on" -> of(first)(click.copy(on = item), buy),

@@ -17,7 +17,7 @@ import io.tailrace.common.{TailraceAnalysisException, TailraceConf}
 import io.tailrace.examples.{ExampleAttribution, ExampleLabel, ExampleOptions, ExampleSample}
 import io.tailrace.label.{JoinOptions, LabelJoinStrategy}
 import io.tailrace.sync.{SyncJoinStrategy, SyncOptions}
-import io.tailrace.testkit.SparkSuite
+import io.tailrace.testkit.{SlowSuite, SparkSuite}
 
 /** Decisions on every pair of definitions of an operator: the first one has written a checkpoint, and the second one
   * starts from it. `tests/golden/restart-decisions.txt` has what was decided when the file was recorded: the error's
@@ -30,7 +30,7 @@ import io.tailrace.testkit.SparkSuite
   *
   * An older checkpoint (`old`) has none of the settings that later releases have added, and no columns but as texts.
   */
-final class RestartDecisionsSuite extends SparkSuite {
+final class RestartDecisionsSuite extends SparkSuite with SlowSuite {
   private type Definition = (String, StoredJoin)
 
   /** @param of what the names of columns begin with: those of the right side are others */

@@ -31,8 +31,7 @@ class Attribution:
     half_life: Duration | None = None
     weights: tuple[float, ...] | None = None
 
-    @property
-    def text(self) -> str:
+    def __str__(self) -> str:
         """In one line: "linear", "time_decay 1 hour", "position 0.4 0.2 0.4"."""
         of = [] if self.half_life is None else [self.half_life]
         return " ".join(map(str, [self.kind, *of, *(self.weights or ())]))

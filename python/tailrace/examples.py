@@ -379,7 +379,7 @@ class Examples:
         keys = {} if one.on is self._on else {"on": one.on}
         since = {"since": one.since} if isinstance(one, Label) and one.since is not None else {}
         options = {
-            name: value.text if isinstance(value, Attribution) else value
+            name: str(value) if isinstance(value, Attribution) else value
             for name, value in one.options.items()
             if name != "name"
         }

@@ -109,6 +109,7 @@ def stopped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> St
     return query
 
 
+@pytest.mark.slow
 def test_the_state_shows_its_rows(spark: SparkSession, stopped: StreamQuery) -> None:
     rows = spark.read.format("tailrace-state").load(str(stopped.checkpoint))
     found = rows.selectExpr("side", "key.key", "coalesce(left.l_id, right.r_id) as id").collect()

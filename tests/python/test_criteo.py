@@ -62,6 +62,7 @@ def test_the_streams_joined_again_are_what_loops_find(
     assert len(found["linear"]) > len(found["last"]) + 10
 
 
+@pytest.mark.slow
 def test_a_file_without_clicks_and_conversions_is_joined_and_compared(
     spark: SparkSession, tmp_path: Path
 ) -> None:

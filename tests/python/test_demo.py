@@ -152,6 +152,7 @@ def test_a_batch_shows_its_rate_and_both_sizes_of_its_state() -> None:
     assert len(batch.line().rstrip("W")) == progress.HEADER.index("watermark")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ["jinja2", "matplotlib", "numpy"])
 def test_a_missing_package_is_told_in_a_line_with_its_extra(package: str, run_python: RunPython) -> None:
     code = f"""import sys

@@ -124,6 +124,7 @@ def _run(
         return query, first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_late_events_amend_the_examples_whose_columns_they_change(stream_test: StreamTest, seed: int) -> None:
     data = _Data(seed)
@@ -233,6 +234,7 @@ def test_amendments_that_could_not_be_right_are_refused(
 _LINE = "id long, user long, item long, price long, at timestamp"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("further", ["predicate", "label"])
 def test_examples_without_a_column_that_is_needed_now_are_not_amended(
     stream_test: StreamTest, further: str

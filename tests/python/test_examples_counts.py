@@ -31,6 +31,7 @@ def _made(impressions: DataFrame, clicks: DataFrame, name: str = "examples") -> 
     return made.label("click", clicks, time="at", after="9 seconds", max_matches=2)
 
 
+@pytest.mark.slow
 def test_rows_are_counted_once_however_often_a_batch_is_read(stream_test: StreamTest, tmp_path: Path) -> None:
     served, clicked = (stream_test.source(_SCHEMA) for _ in range(2))
     impressions, clicks = (source.frame.withWatermark("at", "1 second") for source in (served, clicked))

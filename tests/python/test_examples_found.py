@@ -68,6 +68,7 @@ def test_the_sample_is_of_keys_whatever_their_type_and_order(spark: SparkSession
     assert chosen("int", ["user", "item"], on_late="mark") == first
 
 
+@pytest.mark.slow
 def test_a_late_event_is_shared_by_nobody(stream_test: StreamTest) -> None:
     (served, bought), (impressions, orders) = _streams(stream_test, _SCHEMA, _SCHEMA)
     made = tailrace.examples(impressions, on="user", time="at", on_late="mark", release_every="batch")

@@ -90,6 +90,7 @@ def test_a_stream_has_the_sample_of_a_batch_job(spark: SparkSession, stream_test
     assert matched == 3
 
 
+@pytest.mark.slow
 def test_a_sample_of_all_rows_is_taken_before_they_are_stored(
     spark: SparkSession, stream_test: StreamTest
 ) -> None:

@@ -65,6 +65,7 @@ def test_credits_sum_to_one(spark: SparkSession, tmp_path: Path, settings: tuple
     _check(spark, tmp_path, 1, since=True, settings=settings)
 
 
+@pytest.mark.slow
 def test_credits_of_final_versions_sum_to_one(spark: SparkSession, tmp_path: Path) -> None:
     _check(spark, tmp_path, 3, horizons=True, settings=(_BUFFER, "1000"))
 
@@ -88,6 +89,7 @@ def _check_later(spark: SparkSession, folder: Path, seed: int) -> None:
     case.check(rows, (seed, "stream"))
 
 
+@pytest.mark.slow
 def test_credits_of_labels_that_come_later_sum_to_one(spark: SparkSession, tmp_path: Path) -> None:
     _check_later(spark, tmp_path, 5)
 
@@ -201,6 +203,7 @@ def _label_of(test: StreamTest) -> tuple[list[Any], Callable[..., DataFrame]]:
     return sources, made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", _CHANGES)
 def test_a_label_shares_its_events_as_it_did(stream_test: StreamTest, change: str) -> None:
     sources, made = _label_of(stream_test)

@@ -69,6 +69,7 @@ def test_a_label_whose_stream_stalls_is_named(stream_test: StreamTest, policy: s
             assert _stalled(query) == []
 
 
+@pytest.mark.slow
 def test_examples_come_out_when_all_streams_are_silent(stream_test: StreamTest) -> None:
     served, clicked, profiles = (stream_test.source(SCHEMA) for _ in range(3))
     frames = [source.frame.withWatermark("at", "1 second") for source in (served, clicked, profiles)]

@@ -143,6 +143,7 @@ def test_left_rows_that_silence_has_let_out_are_not_emitted_again(
             assert any("late" in row for row in own)
 
 
+@pytest.mark.slow
 def test_a_left_row_without_a_key_waits_in_a_join_of_decided_rows(streams: Streams, tmp_path: Path) -> None:
     result = streams.join(release="decided", match="first")
     left, right = streams.batch_frames([Row(1, None, 5), Row(2, 7, 6)], [Row(101, 7, 8)])

@@ -83,6 +83,7 @@ def test_each_label_is_told_at_each_horizon(spark: SparkSession, tmp_path: Path)
             assert [version[name] for name in _COUNTS] == [sum(v[name] for v in each) for name in _COUNTS]
 
 
+@pytest.mark.slow
 def test_versions_that_came_out_are_counted_before_the_final_ones_have(spark: SparkSession) -> None:
     made = _made(spark, _rows(3, 0), "changes")
     report = tailrace.label_maturity(spark, made.where("NOT final"), **_CLICKED)

@@ -70,6 +70,7 @@ def test_a_roster(spark: SparkSession, place: Path) -> None:
     assert watermark._roster(place / "hosts", spark) == ["web-1"]
 
 
+@pytest.mark.slow
 def test_the_testing_kit_and_the_state_of_its_queries(spark: SparkSession, place: Path) -> None:
     with StreamTest(spark, place, "12:00") as test:
         streams = Streams(test)

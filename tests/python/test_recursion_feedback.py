@@ -96,6 +96,7 @@ def test_rows_on_their_way_are_found_again_and_another_op_is_refused(trees: Tree
     assert trees.log() == 0
 
 
+@pytest.mark.slow
 def test_another_max_depth_holds_for_rows_on_their_way_and_another_column_is_refused(trees: Trees) -> None:
     trees.add("nodes", [(9, 0)])
 

@@ -147,6 +147,7 @@ def test_nothing_is_late_without_an_event_time(rows: DataFrame, links: DataFrame
     assert tailrace.recursively(plain, op).isStreaming
 
 
+@pytest.mark.slow
 def test_a_row_that_would_come_round_late_ends_the_query(trees: Trees) -> None:
     trees.add("nodes", [(5, 12 * 60)])
     timed = trees.stream("nodes").selectExpr("node", "timestamp_micros(parent * 60000000) AS at")

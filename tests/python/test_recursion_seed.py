@@ -124,6 +124,7 @@ def test_counting_descendants_with_nodes_in_any_order(trees: Trees) -> None:
     assert count_in_any_order(trees, [edges[3:], edges[1:3], edges[:1]]) == descendants(edges)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(int(os.environ.get("TAILRACE_PERMUTATIONS", "2"))))
 def test_counts_equal_the_batch_answer_for_every_order_of_arrival(trees: Trees, seed: int) -> None:
     rng = random.Random(f"{SEED}-{seed}")

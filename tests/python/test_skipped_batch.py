@@ -147,6 +147,7 @@ def _timed(trees: Trees) -> DataFrame:
     return trees.stream("nodes").selectExpr(*columns)
 
 
+@pytest.mark.slow
 def test_a_host_that_came_in_it_is_waited_for(spark: SparkSession, tmp_path: Path) -> None:
     trees = Trees(spark, tmp_path)
 

@@ -172,6 +172,7 @@ def test_names_that_both_sides_have(streams: Synced) -> None:
     assert streams.join(suffix="_2").columns == ["id", "partition", "created", "partition_2", "created_2"]
 
 
+@pytest.mark.slow
 def test_a_watermark_after_it(streams: Synced) -> None:
     joined = streams.join().withWatermark("created", "10 seconds")
     counts = joined.groupBy(F.window("created", "10 seconds")).count().select("window.start", "count")

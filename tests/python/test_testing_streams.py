@@ -160,6 +160,7 @@ def test_a_stopped_query_doesnt_run(stream_test: StreamTest) -> None:
     assert again.rows("k") == [(1,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["min", "max"])
 def test_event_time_moves_as_by_rows(spark: SparkSession, tmp_path: Path, policy: str) -> None:
     """The same watermarks as after a row in each stream, and then a row in one of them."""

@@ -135,6 +135,7 @@ def test_two_queries_on_disjoint_logs_lose_nothing(
     assert one.written() == 110
 
 
+@pytest.mark.slow
 def test_a_row_with_an_odd_host_does_not_keep_the_others_from_the_server(
     spark: SparkSession, tmp_path: Path, server: ServerProcess
 ) -> None:
@@ -155,6 +156,7 @@ def test_a_row_with_an_odd_host_does_not_keep_the_others_from_the_server(
     assert low[-1].endswith("12:11:00.000Z") or "12:11:00" in low[-1]
 
 
+@pytest.mark.slow
 def test_another_roster_after_a_restart_counts_whatever_clock_it_comes_from(
     spark: SparkSession, tmp_path: Path, server: ServerProcess
 ) -> None:

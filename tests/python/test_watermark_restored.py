@@ -51,6 +51,7 @@ def test_a_host_that_only_the_other_query_has_read_is_waited_for(
     assert clicks.rows("_late/*") == 0
 
 
+@pytest.mark.slow
 def test_queries_that_read_parts_of_the_same_logs_say_so(
     spark: SparkSession, tmp_path: Path, server: ServerProcess
 ) -> None:
@@ -62,6 +63,7 @@ def test_queries_that_read_parts_of_the_same_logs_say_so(
     assert one.marked()[0]["passed"] == 2
 
 
+@pytest.mark.slow
 def test_a_restored_checkpoint_has_the_rows_of_an_uninterrupted_run(
     spark: SparkSession, tmp_path: Path, server: ServerProcess
 ) -> None:
@@ -96,6 +98,7 @@ def test_a_restored_checkpoint_has_the_rows_of_an_uninterrupted_run(
     assert ("rollback", "source") in lines
 
 
+@pytest.mark.slow
 def test_windows_of_1965_close_with_all_rows(
     spark: SparkSession, tmp_path: Path, server: ServerProcess
 ) -> None:

@@ -99,6 +99,7 @@ def test_a_password_on_the_command_line_is_refused(
     assert main(["watermark-server", "--store-file", str(tmp_path / "none")]) == 1
 
 
+@pytest.mark.slow
 def test_a_malformed_file_is_an_error_of_one_line(tmp_path: Path) -> None:
     file = tmp_path / "w.db"
     with running(f"sqlite:///{file}") as server:
@@ -178,6 +179,7 @@ def test_a_token_comes_from_a_file_or_else_the_environment(
         read_token(None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("package", "needs"),
     [

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("stopped_queries")
 
 
+@pytest.mark.slow
 def test_the_server_has_the_sink_behind_the_operators_that_it_reads_from(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ import io.tailrace.common.{TailraceConf, TailraceStateException}
 import io.tailrace.testkit._
 
 /** A query that goes on after an erasure gives what it would give if the rows had never come. */
-final class EraseSuite extends SparkSuite {
+final class EraseSuite extends SparkSuite with SlowSuite {
   private val subject = "subject-0f9c2e71"
 
   private def batches(seed: Int): Seq[NeverLate.Batch] = {
@@ -236,7 +236,7 @@ final class EraseSuite extends SparkSuite {
     ("ARRAY<FLOAT>", Seq("array(-0f, float('NaN'))", "array(0f)", "array()"), Seq("array(0f, float('NaN'))"))
   )
 
-  test("subjects are compared as SQL compares them", Slow) {
+  test("subjects are compared as SQL compares them") {
     def anyOf(dataType: String, values: Seq[String]) =
       values.map(v => s"CAST($v AS $dataType)").mkString("array(", ", ", ")")
     withDirectory { d =>
@@ -309,7 +309,7 @@ final class EraseSuite extends SparkSuite {
     }
   }
 
-  test("a query that runs elsewhere, unseen, ends, and loses nothing", Slow) {
+  test("a query that runs elsewhere, unseen, ends, and loses nothing") {
     withDirectory { d =>
       val real = new File(d, "real")
       val all = batches(2)

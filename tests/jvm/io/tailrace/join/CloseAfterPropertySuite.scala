@@ -11,7 +11,7 @@ import io.tailrace.testkit.Times.{micros, microsOf}
 import io.tailrace.testkit._
 
 /** Streams whose windows close by silence alone, against brute force: the watermark never comes. */
-final class CloseAfterPropertySuite extends SparkSuite {
+final class CloseAfterPropertySuite extends SparkSuite with SlowSuite {
   private val after = 20L
   private val limit = 60L * 60 * 1000
 

@@ -9,7 +9,7 @@ import io.tailrace.testkit.Times.seconds
 import io.tailrace.testkit._
 
 /** Left rows that silence has let out are amended by all that comes for them: the watermark hasn't passed it. */
-final class AmendedSilenceSuite extends SparkSuite with ScalaCheckPropertyChecks {
+final class AmendedSilenceSuite extends SparkSuite with ScalaCheckPropertyChecks with SlowSuite {
   import LabelJoinPropertySuite.{Scenario, scenarios}
 
   private val limit = 60L * 60 * 1000

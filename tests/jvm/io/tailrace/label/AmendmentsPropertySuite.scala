@@ -11,7 +11,7 @@ import io.tailrace.common.TimeSpan
 import io.tailrace.testkit._
 
 /** Left rows that are amended against brute force, batch by batch. */
-final class AmendmentsPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
+final class AmendmentsPropertySuite extends SparkSuite with ScalaCheckPropertyChecks with SlowSuite {
   import LabelJoinPropertySuite.{Scenario, scenarios}
 
   private val amendFors = Gen.oneOf(1L, 3000000L, 10000000L, 10000000L, 45000000L)

@@ -9,7 +9,7 @@ import io.tailrace.common.{Durations, TimeSpan}
 import io.tailrace.testkit._
 
 /** Versions of left rows against brute force, batch by batch. */
-final class HorizonsPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
+final class HorizonsPropertySuite extends SparkSuite with ScalaCheckPropertyChecks with SlowSuite {
   import LabelJoinPropertySuite.{Scenario, scenarios}
 
   private val parts = Gen.someOf(0L, 1L, 2L, 3L, 5L).map(_.toSeq.sorted)

@@ -7,12 +7,12 @@ import io.tailrace.common.TimeSpan
 import io.tailrace.join.StoredJoinExec
 import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.seconds
-import io.tailrace.testkit.{Emitted, Engaged, Served, Slow, SparkSuite, StreamHarness}
+import io.tailrace.testkit.{Emitted, Engaged, Served, SlowSuite, SparkSuite, StreamHarness}
 
-class LabelJoinStrategySuite extends SparkSuite {
+class LabelJoinStrategySuite extends SparkSuite with SlowSuite {
   import spark.implicits._
 
-  test("a stream is planned as the stateful operator, and explain shows its settings", Slow) {
+  test("a stream is planned as the stateful operator, and explain shows its settings") {
     withDirectory { d =>
       val h = new StreamHarness(spark, d)(
         join(options("10 seconds").copy(before = "1 second", `match` = "nearest"))

@@ -3,10 +3,10 @@ package io.tailrace.label
 import io.tailrace.common.TailraceConf
 import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.{micros, seconds}
-import io.tailrace.testkit.{Emitted, Engaged, Served, SparkSuite, StreamHarness}
+import io.tailrace.testkit.{Emitted, Engaged, Served, SlowSuite, SparkSuite, StreamHarness}
 
 /** A right row behind the watermark is matched as long as its left row waits. */
-class LateLabelsSuite extends SparkSuite {
+class LateLabelsSuite extends SparkSuite with SlowSuite {
   private def served(t: Double, id: Int, k: String = "k") = Served(k, seconds(t), id)
   private def engaged(t: Double, id: Int, k: String = "k") = Engaged(k, seconds(t), id)
   private val after10 = options("10 seconds")

@@ -4,11 +4,11 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.tailrace.StreamAccess
 
 import io.tailrace.common.Policy
-import io.tailrace.testkit.FakeRecord
+import io.tailrace.testkit.{FakeRecord, SlowSuite}
 import io.tailrace.testkit.LoggedStream.logged
 
 /** Partitions and sides of a query that give nothing. */
-final class StalledPartitionsSuite extends SyncProgressQuerySuite {
+final class StalledPartitionsSuite extends SyncProgressQuerySuite with SlowSuite {
   import SyncProgressQuerySuite._
 
   test("with on_stall = fail a stalled partition ends the query, by its name") {

@@ -13,10 +13,10 @@ import io.tailrace.driver.SparkWatermark
 import io.tailrace.label.JoinOptions
 import io.tailrace.recursion.RecursionOptions
 import io.tailrace.testkit.LoggedStream.{at, logged}
-import io.tailrace.testkit.{Logged, LoggedStream, ManualClock, WatermarkServerStub}
+import io.tailrace.testkit.{Logged, LoggedStream, ManualClock, SlowSuite, WatermarkServerStub}
 
 /** Queries that have nothing to read while the low watermark at the server moves. */
-final class QuietSourceSuite extends HostsWatermarkSuite {
+final class QuietSourceSuite extends HostsWatermarkSuite with SlowSuite {
   private val patient = timeout(Span(30, Seconds))
   private val often = interval(Span(50, Millis))
 

@@ -17,7 +17,7 @@ import io.tailrace.testkit.Times.{micros, microsOf, seconds}
 import io.tailrace.testkit._
 
 /** What `tailrace why` says of a query, held against what the query then does. */
-final class WhySuite extends SparkSuite {
+final class WhySuite extends SparkSuite with SlowSuite {
   private val window = options("10 seconds").copy(before = "5 seconds")
 
   private def why(d: File, key: Option[String] = None, most: Int = 100): WhyReport =

@@ -60,7 +60,7 @@ def _made(served: DataFrame, orders: DataFrame, attribution: tailrace.Attributio
 
 def _credits(frame: DataFrame, attribution: tailrace.Attribution | None) -> tuple[int, int]:
     """How many rows there are, and the sum of all credits in billionths."""
-    shared = attribution is not None and not attribution.text.endswith("_touch")
+    shared = attribution is not None and not str(attribution).endswith("_touch")
     one = "CAST(e.credit * 1000000000 AS LONG)" if shared else "1000000000L"
     credit = F.expr(f"aggregate(buy, 0L, (sum, e) -> sum + {one})")
     rows, total = frame.where("user >= 0").agg(F.count("*"), F.sum(credit)).first() or (0, 0)

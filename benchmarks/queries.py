@@ -87,7 +87,7 @@ QUERIES: Mapping[str, Query] = {
     "tailrace-first": _join_with(match="first"),
     "tailrace-first-decided": _join_with(match="first", release="decided"),
     "tailrace-inner": _join_with(how="inner"),
-    "tailrace-inner-exactly-one": _join_with(how="inner", exactly_one=True),
+    "tailrace-inner-exactly-one": _join_with(how="inner", one_to_one=True),
     "spark-format-4": spark_join,
     "spark-format-3": spark_join,
     "spark-format-2": spark_join,

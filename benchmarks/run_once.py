@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _OPERATOR_TIMES = ("allUpdatesTimeMs", "allRemovalsTimeMs", "commitTimeMs")
-_LIVE_BYTES = ("leftStoreBytes", "rightStoreBytes", "joinedStoreBytes", "leftOutBytes")
+_LIVE_BYTES = ("leftStoreBytes", "rightStoreBytes", "joinedStoreBytes", "amendableBytes")
 
 
 def _conf(spec: RunSpec) -> dict[str, str]:

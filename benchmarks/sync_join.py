@@ -63,7 +63,7 @@ def joined(engine: str, left: DataFrame, right: DataFrame) -> DataFrame:
             right_time="created",
             window="10 minutes",
             sync_delay=_DELAY,
-            exactly_one=engine == "tailrace-exactly-one",
+            one_to_one=engine == "tailrace-exactly-one",
         )
         return out.withColumnRenamed("created_right", "matched")
     # Spark's own needs a watermark on both sides, and a bound of the times to give anything up.

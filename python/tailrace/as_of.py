@@ -24,7 +24,7 @@ def as_of(
     into: str = "features",
     max_age: Duration | None = None,
     delay: Duration = "0 seconds",
-    close_after: Duration | None = None,
+    idle_timeout: Duration | None = None,
     on_late: OnLate = "drop",
 ) -> DataFrame:
     """Gives each row of a stream, or of a batch DataFrame, the newest row of another one at its time.
@@ -60,7 +60,7 @@ def as_of(
             key that is no longer updated is evicted. None: any age. The setting is pinned by the checkpoint.
         delay: how long before t the right row has to be at least: zero or more, likewise. It models the time
             until a value can be read where it is served. The setting is pinned by the checkpoint.
-        close_after: buffered left rows of streams are emitted, with the right rows that have arrived, when
+        idle_timeout: buffered left rows of streams are emitted, with the right rows that have arrived, when
             the query has had no input for this time by the clock, as in `tailrace.join`. A left row that
             arrives later is emitted at once, if its time isn't after the newest emitted one. None: rows stay
             buffered until the watermark advances.
@@ -100,6 +100,6 @@ def as_of(
         | rights.named(right_time=right_time)
         | arguments.texts(into=into, on_late=on_late)
         | arguments.durations(delay=delay)
-        | arguments.durations(**arguments.given(max_age=max_age, close_after=close_after))
+        | arguments.durations(**arguments.given(max_age=max_age, idle_timeout=idle_timeout))
     )
     return calls.plan("as_of", left, left=left, right=right, on=pairs, **options)

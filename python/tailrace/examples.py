@@ -80,7 +80,7 @@ def examples(
     time: ColumnOrName,
     on_late: OnLate = "drop",
     release_every: Duration | None = None,
-    close_after: Duration | None = None,
+    idle_timeout: Duration | None = None,
     amend_for: Duration | None = None,
     name: str = "examples",
 ) -> Examples:
@@ -104,7 +104,7 @@ def examples(
         time: the column of the impressions' event time, a timestamp.
         on_late: as in `tailrace.join`: "drop", or "mark" with a column `_mark`.
         release_every: as in `tailrace.join`.
-        close_after: as in `tailrace.join`, and as in `tailrace.as_of` for the features. Not with an
+        idle_timeout: as in `tailrace.join`, and as in `tailrace.as_of` for the features. Not with an
             attribution.
         amend_for: as in `tailrace.join`: how long after its longest window has closed an example may be
             amended. An amended row is emitted if the column of a label has changed. It has the key columns of
@@ -129,7 +129,7 @@ def examples(
         columns.named(time=time)
         | arguments.texts(on_late=on_late, name=name)
         | arguments.durations(
-            **arguments.given(release_every=release_every, close_after=close_after, amend_for=amend_for)
+            **arguments.given(release_every=release_every, idle_timeout=idle_timeout, amend_for=amend_for)
         )
     )
     return Examples(impressions, on, options)

@@ -30,15 +30,15 @@ def join(
     on_late: OnLate = "drop",
     late_labels: bool | None = None,
     release_every: Duration | None = None,
-    close_after: Duration | None = None,
+    idle_timeout: Duration | None = None,
     early: Duration | None = None,
     horizons: Sequence[Duration] | None = None,
     emit: Emit = "all",
     release: Release = "closed",
-    exactly_one: bool = False,
+    one_to_one: bool = False,
     amend_for: Duration | None = None,
-    hot: Sequence[object] | None = None,
-    hot_parts: int = 8,
+    salted_keys: Sequence[object] | None = None,
+    salt_buckets: int = 8,
 ) -> DataFrame:
     """Joins two streams, or two batch DataFrames, on keys and on a window of event time.
 
@@ -93,7 +93,7 @@ def join(
             watermark that is lower by this time. The setting is pinned by the checkpoint. None keeps the
             checkpoint's value; the default of a new checkpoint is (before + after) / 64, which is 28 seconds
             for half an hour.
-        close_after: with how="left" on streams, buffered rows are emitted, as they are, when the query has
+        idle_timeout: with how="left" on streams, buffered rows are emitted, as they are, when the query has
             had no input for this time by the clock, without advancing the watermark. Rows that arrive for
             them afterwards are late: left rows up to the newest emitted one, and right rows that only such
             left rows can match. Only time in which the query asks its sources and gets nothing counts, from
@@ -117,12 +117,12 @@ def join(
             without a match is emitted when its window has closed. The rows are the same, except that a late
             label finds only left rows that are still buffered. A left row with a null key is emitted at once.
             The setting is pinned by the checkpoint. It has no effect on batch DataFrames.
-        exactly_one: with how="inner", asserts that pairs are one-to-one: a left row has at most one match,
+        one_to_one: with how="inner", asserts that pairs are one-to-one: a left row has at most one match,
             and a right row is the match of at most one left row, as with an id. Both rows are evicted as soon
             as they are paired, not at the end of the window. If the data violates this, each right row takes
             the earliest unpaired left row of its window; left rows that arrive in a later micro-batch than
             their right rows take the earliest of these. Omitted matches, and rows that are evicted without a
-            partner, are counted: `matchesLeftOut`, `unpairedRows`. The setting is pinned by the checkpoint.
+            partner, are counted: `matchesDropped`, `unpairedRows`. The setting is pinned by the checkpoint.
         amend_for: with how="left", how long after its window has closed a left row may be amended: a
             duration of more than zero. A right row that arrives before the watermark has passed
             left_time + after + amend_for, however late, makes the join emit the left row's group again: a
@@ -130,14 +130,14 @@ def join(
             and "amended" in a column `_mark`. It is emitted in the micro-batch that has read the right row,
             once per micro-batch, and only if the group has changed. The state keeps the keys and times of
             left rows, and their right rows, for this additional time. It may change at a restart: left rows
-            that were emitted before it was set aren't amended. Rows that `close_after` has flushed are
+            that were emitted before it was set aren't amended. Rows that `idle_timeout` has flushed are
             amended, too, by right rows on time as by late ones. Amended rows are late for operators
             downstream. Batch DataFrames have none.
-        hot: keys whose left rows would overload a single task (salting): values of the key column, or tuples
-            with a value for each of several columns. Their left rows are split over `hot_parts` partitions,
+        salted_keys: keys whose left rows would overload a single task (salting): values of the key column, or tuples
+            with a value for each of several columns. Their left rows are split over `salt_buckets` partitions,
             and their right rows are kept in each of these. Both settings are pinned by the checkpoint. The
             output is the same. It needs on_late="drop".
-        hot_parts: 2 to 1,024.
+        salt_buckets: 2 to 1,024.
 
     Returns:
         A stream or a batch DataFrame, like the inputs. The same rows give the same result in both. A stream
@@ -178,16 +178,16 @@ def join(
         | arguments.durations(before=before, after=after)
         | arguments.texts(how=how, into=into, match=match, on_late=on_late)
         | arguments.counts(**arguments.given(max_matches=max_matches))
-        | arguments.flags(exactly_one=exactly_one, **arguments.given(late_labels=late_labels))
-        | arguments.durations(**arguments.given(release_every=release_every, close_after=close_after))
-        | arguments.counts(hot_parts=hot_parts)
+        | arguments.flags(one_to_one=one_to_one, **arguments.given(late_labels=late_labels))
+        | arguments.durations(**arguments.given(release_every=release_every, idle_timeout=idle_timeout))
+        | arguments.counts(salt_buckets=salt_buckets)
     )
     options |= arguments.texts(emit=emit, release=release) | arguments.durations(
         **arguments.given(early=early, amend_for=amend_for)
     )
-    keys = None if hot is None else arguments.values(hot, "hot")
+    keys = None if salted_keys is None else arguments.values(salted_keys, "salted_keys")
     ends = None if horizons is None else arguments.several_durations(horizons, "horizons")
     if horizons is not None and not ends:
         raise TypeError('`horizons` is an empty list: give durations such as "10 minutes", or leave it out.')
     sides = {"left": left, "right": right, "on": pairs}
-    return calls.plan("join", left, **sides, **options, hot=keys, horizons=ends)
+    return calls.plan("join", left, **sides, **options, salted_keys=keys, horizons=ends)

@@ -32,8 +32,8 @@ def sync_join(
     on_future: OnFuture = "clamp",
     on_duplicate: OnDuplicate = "emit",
     on_unmatched_right: OnUnmatchedRight = "drop",
-    exactly_one: bool = False,
-    max_pending: int | None = 10_000_000,
+    one_to_one: bool = False,
+    max_buffered: int | None = 10_000_000,
     suffix: str = "_right",
     name: str = "sync_join",
 ) -> DataFrame:
@@ -60,14 +60,14 @@ def sync_join(
     emitted. Records before the sync time are counted as `late`.
 
     A `where` before the join hides the progress of a partition. A partition whose records are all filtered
-    out is waited for, and its condition in `waitsFor` is "filtered". With `stall_after`, the join continues
+    out is waited for, and its condition in `heldBackBy` is "filtered". With `stall_after`, the join continues
     without it when it has had no other records for that time and has been read to its end; its rows may be
     late then.
 
     The numbers are in the query's progress, `observedMetrics["tailrace.syncJoin"]` (with a `name` of its own:
     `"tailrace.syncJoin.<name>"`): the join's progress (`syncTime`, `leftLow`), its buffered rows
-    (`heldLeft`, `heldRight`), and in `waitsFor` the partition that it waits for, how far behind that is
-    (`lagMs`) and for how long it has been idle (`silentMs`).
+    (`bufferedLeft`, `bufferedRight`), and in `heldBackBy` the partition that it waits for, how far behind that is
+    (`lagMs`) and for how long it has been idle (`idleMs`).
 
     Args:
         left: a stream of the rows that are made first, for instance bids.
@@ -113,7 +113,7 @@ def sync_join(
         on_unmatched_right: what happens to right rows that no left row has joined. "drop" counts them,
             "emit" emits them with nulls in all left columns but the keys. Right rows with a null key
             or a null time are never emitted. They are counted in the operator's metric `nullKeyRightRows`.
-        exactly_one: asserts that pairs are one-to-one: a left row has at most one right row that it may join,
+        one_to_one: asserts that pairs are one-to-one: a left row has at most one right row that it may join,
             and a right row at most one left row, as with ids that are unique on both sides. A pair is then
             emitted in the micro-batch that brings the later of its two rows, before the sync time has passed
             it, and neither row is buffered any longer. A left row without a right row is emitted at the same
@@ -123,9 +123,9 @@ def sync_join(
             once, except for `on_duplicate`: further rows are duplicates only among those of one micro-batch.
             A surplus right row is buffered for a left row that may join it, and is counted as
             `unmatchedRight` when it expires. It may change at a restart.
-        max_pending: the number of buffered rows of a side at which its partitions that are ahead are no
+        max_buffered: the number of buffered rows of a side at which its partitions that are ahead are no
             longer read. A micro-batch reads as many rows of the side as may still be buffered, and always a
-            tenth of `max_pending`, so that the partition that is waited for advances; the first one of a
+            tenth of `max_buffered`, so that the partition that is waited for advances; the first one of a
             start reads that tenth. So at most 1.1 times as many rows are buffered, plus the rows of the
             partition that is waited for. Kafka's partitions are held back one by one. A source with other
             offsets, or other partition columns, is held back as a whole, when all of its partitions are
@@ -164,8 +164,8 @@ def sync_join(
         | arguments.texts(on_stall=on_stall, on_future=on_future, on_duplicate=on_duplicate)
         | arguments.texts(on_unmatched_right=on_unmatched_right, suffix=suffix, name=name)
         | arguments.texts(**arguments.given(on_left_stall=on_left_stall))
-        | arguments.flags(exactly_one=exactly_one)
-        | arguments.counts(**arguments.given(max_pending=max_pending))
+        | arguments.flags(one_to_one=one_to_one)
+        | arguments.counts(**arguments.given(max_buffered=max_buffered))
     )
     left_origin = lefts.names(() if left_partition is None else left_partition, "left_partition")
     right_origin = rights.names(() if right_partition is None else right_partition, "right_partition")

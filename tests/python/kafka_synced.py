@@ -38,7 +38,7 @@ def synced(scenario: Scenario) -> dict[str, Any]:
         right_time="at",
         window="1 hour",
         sync_delay="5 seconds",
-        max_pending=20,
+        max_buffered=20,
     )
     pairs = joined.select("id", (F.unix_seconds("at_right") - noon).alias("second"))
     produce("bids", ("a", 0, 0), ("b", 3, 0))
@@ -53,7 +53,7 @@ def synced(scenario: Scenario) -> dict[str, Any]:
 
     def look(name: str) -> None:
         query.processAllAvailable()
-        waits = query.recentProgress[-1].observedMetrics["tailrace.syncJoin"].waitsFor
+        waits = query.recentProgress[-1].observedMetrics["tailrace.syncJoin"].heldBackBy
         found[name] = {
             "waits for": [[w["side"], w["partition"], w["condition"]] for w in waits],
             "rows": sorted([row.id, row.second] for row in scenario.spark.table("joined").collect()),
@@ -86,7 +86,7 @@ def synced_again(scenario: Scenario) -> dict[str, Any]:
         at = F.timestamp_seconds(words[1].cast("long"))
         return scenario.stream(topic).select(words[0].alias("id"), at.alias("at"), "topic", "partition")
 
-    def run_twice(name: str, trigger: dict[str, Any], max_pending: int | None = None) -> dict[str, Any]:
+    def run_twice(name: str, trigger: dict[str, Any], max_buffered: int | None = None) -> dict[str, Any]:
         joined = tailrace.sync_join(
             side("asks"),
             side("shows"),
@@ -95,7 +95,7 @@ def synced_again(scenario: Scenario) -> dict[str, Any]:
             right_time="at",
             window="1 minute",
             sync_delay="5 seconds",
-            max_pending=max_pending,
+            max_buffered=max_buffered,
         ).select("id", F.col("at_right").isNotNull().alias("matched"))
         rows: list[list[Any]] = []
         failures = ["as the test wants it"]
@@ -120,6 +120,6 @@ def synced_again(scenario: Scenario) -> dict[str, Any]:
 
     return {
         "plain": run_twice("again-1", {"processingTime": "0 seconds"}),
-        "held back": run_twice("again-2", {"processingTime": "0 seconds"}, max_pending=5),
-        "available now": run_twice("again-3", {"availableNow": True}, max_pending=5),
+        "held back": run_twice("again-2", {"processingTime": "0 seconds"}, max_buffered=5),
+        "available now": run_twice("again-3", {"availableNow": True}, max_buffered=5),
     }

@@ -137,7 +137,9 @@ def test_no_watermark_is_no_time(reported: str, shown: str) -> None:
 def test_a_batch_shows_its_rate_and_both_sizes_of_its_state() -> None:
     metrics = {"leftStoreBytes": 2_000_000, "rightStoreBytes": 600_000, "joinedStoreBytes": 400_000}
     metrics["stateFileBytes"] = 1_250_000
-    metrics |= dict.fromkeys(("groupsOut", "groupsMatched", "labelsOut", "lateLeftRows", "lateRightRows"), 0)
+    metrics |= dict.fromkeys(
+        ("groupsEmitted", "groupsMatched", "labelsEmitted", "lateLeftRows", "lateRightRows"), 0
+    )
     batch = progress.read_batch(
         {
             "batchId": 3,

@@ -64,7 +64,7 @@ _JOINS = {
 _PINNED_AS = {
     "early": "horizons",
     "emit": "horizons",
-    "hot_parts": "hot",
+    "salt_buckets": "salted_keys",
     "attribution": "examples: LABEL",
     "seed": "examples: sample seed",
 }

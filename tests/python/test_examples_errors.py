@@ -37,7 +37,7 @@ def _label(spark: SparkSession, **options: Any) -> DataFrame:  # noqa: ANN401
         ({"where": "price > 1"}, ["`where` of tailrace.examples, label 'click'", "`price`", "id, user, at"]),
         ({"where": "id >"}, ["`where` of tailrace.examples, label 'click'", "PARSE_SYNTAX_ERROR"]),
         ({"where": "id"}, ["`where` of tailrace.examples, label 'click'", "BOOLEAN"]),
-        ({"on_stall": "exclude"}, ["label 'click' is 'exclude'", "idle_after", "close_after"]),
+        ({"on_stall": "exclude"}, ["label 'click' is 'exclude'", "idle_after", "idle_timeout"]),
         ({"on_stall": "fail"}, ["`on_stall` of tailrace.examples, label 'click'", "stall_after='5 minutes'"]),
         ({"on_stall": "wait"}, ["`on_stall` of tailrace.examples, label 'click'", "'pause' or 'fail'"]),
         ({"stall_after": "later"}, ["`stall_after` of tailrace.examples, label 'click'"]),
@@ -188,7 +188,7 @@ def test_no_horizons_are_refused_by_both_calls(spark: SparkSession) -> None:
 def test_a_definition_is_shown_as_its_calls(spark: SparkSession) -> None:
     rows = frame(spark, (1, 7, 0))
     made = (
-        tailrace.examples(rows, on=["user", "id"], time="at", close_after="1 hour")
+        tailrace.examples(rows, on=["user", "id"], time="at", idle_timeout="1 hour")
         .label("click", rows, time="at", after=dt.timedelta(minutes=10), match="first", max_matches=2)
         .label("buy", rows, on="user", time="at", after="1 day", where="id > 0", since="2026-01-01")
         .features("profile", rows, time="at", delay="1 minute")
@@ -196,7 +196,7 @@ def test_a_definition_is_shown_as_its_calls(spark: SparkSession) -> None:
         .sample({"size(click) = 0": 0.1}, seed=7)
     )
     assert repr(made).splitlines() == [
-        "examples(on=['user', 'id'], time='at', close_after='1 hour')",
+        "examples(on=['user', 'id'], time='at', idle_timeout='1 hour')",
         "    .label('click', time='at', after=datetime.timedelta(seconds=600), match='first', max_matches=2)",
         "    .label('buy', on='user', time='at', after='1 day', where='id > 0', since='2026-01-01')",
         "    .features('profile', time='at', delay='1 minute')",

@@ -159,10 +159,10 @@ def test_an_attribution_is_not_for_examples_that_silence_lets_out(
 ) -> None:
     streams = [stream_test.source(SCHEMA).frame.withWatermark("at", "1 second") for _ in range(2)]
     for impressions, events in (streams, [frame(spark, (1, 7, 0))] * 2):
-        made = examples(impressions, close_after="1 hour").label(
+        made = examples(impressions, idle_timeout="1 hour").label(
             "buy", events, time="at", after="9 seconds", attribution=tailrace.last_touch()
         )
-        with pytest.raises(AnalysisException, match=r"`close_after` .* 'buy' has an attribution"):
+        with pytest.raises(AnalysisException, match=r"`idle_timeout` .* 'buy' has an attribution"):
             made.stream() if impressions.isStreaming else made.batch()
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def _stalled(query: StreamQuery) -> list[str]:
     """The labels whose streams have stalled by the last micro-batch."""
     told = query.progress()["observedMetrics"]["tailrace.labels"]
-    return [one["labels"] for one in told["waitsFor"]]
+    return [one["labels"] for one in told["heldBackBy"]]
 
 
 @pytest.mark.contract
@@ -73,7 +73,7 @@ def test_a_label_whose_stream_stalls_is_named(stream_test: StreamTest, policy: s
 def test_examples_come_out_when_all_streams_are_silent(stream_test: StreamTest) -> None:
     served, clicked, profiles = (stream_test.source(SCHEMA) for _ in range(3))
     frames = [source.frame.withWatermark("at", "1 second") for source in (served, clicked, profiles)]
-    made = examples(frames[0], close_after="200 milliseconds").label(
+    made = examples(frames[0], idle_timeout="200 milliseconds").label(
         "click", frames[1], time="at", after="1 day"
     )
     made = made.features("profile", frames[2], time="at")

@@ -116,7 +116,7 @@ def test_a_list_of_files_that_is_missing_is_named(spark: SparkSession, tmp_path:
 def test_left_rows_that_silence_has_let_out_are_not_emitted_again(
     spark: SparkSession, streams: Streams, tmp_path: Path
 ) -> None:
-    result = streams.join(close_after="200 milliseconds", on_late="mark")
+    result = streams.join(idle_timeout="200 milliseconds", on_late="mark")
     with streams.query(result, "own") as query:
         streams.add(LEFT[:6], RIGHT[:6])
         deadline = time.monotonic() + 60

@@ -177,10 +177,10 @@ _CASES = {
     "amended, by a session": Definition({"amend_for": "60 seconds", "on_late": "mark"}, by_query=False),
     "amended versions": Definition({"amend_for": "60 seconds", "horizons": _HORIZONS}),
     "decided": Definition({"release": "decided", "match": "first"}, by_query=False),
-    "exactly one": Definition({"how": "inner", "exactly_one": True}, by_query=False),
-    "exactly one, late": Definition({"how": "inner", "exactly_one": True, "before": "20 seconds"}),
+    "exactly one": Definition({"how": "inner", "one_to_one": True}, by_query=False),
+    "exactly one, late": Definition({"how": "inner", "one_to_one": True, "before": "20 seconds"}),
     "inner": Definition({"how": "inner", "before": "5 seconds", "late_labels": False}, by_query=False),
-    "silence": Definition({"close_after": "1 hour"}),
+    "silence": Definition({"idle_timeout": "1 hour"}),
     "examples": Definition(labels=({"before": "5 seconds"}, {"match": "first"}), by_query=False),
     "versions of examples": Definition(labels=({}, {"after": "60 seconds"}), horizons=("10 seconds",)),
     "attributed": Definition(labels=({"attribution": tailrace.linear()},)),
@@ -218,20 +218,20 @@ def _random(draw: random.Random) -> Definition:
     if draw.random() < 0.25:
         of_join |= {"how": "inner", "late_labels": draw.choice([None, False])}
         if draw.random() < 0.5:
-            of_join["exactly_one"] = True
+            of_join["one_to_one"] = True
         return Definition(of_join, strategy=strategy, by_query=by_query)
     shared: dict[str, Any] = {"on_late": draw.choice(["drop", "mark"])}
     shared["release_every"] = draw.choice([None, "batch", "25 seconds"])
     if draw.random() < 0.3:
         shared["amend_for"] = "50 seconds"
     if draw.random() < 0.2:
-        shared["close_after"] = "1 hour"
+        shared["idle_timeout"] = "1 hour"
     versions = draw.choice([(), (), ("7 seconds",), ("0 seconds", "15 seconds", "30 seconds")])
     emit = draw.choice(["all", "changes", "late_positives", "defer"]) if versions else "all"
     if draw.random() < 0.4:
         labels = []
         # Both are refused beside an attribution.
-        attribution = draw.random() < 0.3 and not {"amend_for", "close_after"} & shared.keys()
+        attribution = draw.random() < 0.3 and not {"amend_for", "idle_timeout"} & shared.keys()
         for _ in range(draw.randint(1, 3)):
             label: dict[str, Any] = {
                 "before": "0 seconds"
@@ -251,7 +251,7 @@ def _random(draw: random.Random) -> Definition:
     of_join |= shared | {"match": draw.choice(["all", "first", "last", "nearest"])}
     if versions:
         of_join |= {"horizons": list(versions), "emit": emit}
-    elif "amend_for" not in shared and "close_after" not in shared and draw.random() < 0.25:
+    elif "amend_for" not in shared and "idle_timeout" not in shared and draw.random() < 0.25:
         of_join |= {"release": "decided", "match": "first", "before": "0 seconds"}
     return Definition(of_join, strategy=strategy, by_query=by_query)
 

@@ -1,4 +1,4 @@
-"""Rows that leave the state when it is decided what they match: `release="decided"`, `exactly_one`."""
+"""Rows that leave the state when it is decided what they match: `release="decided"`, `one_to_one`."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_pairs_come_out_once_whatever_restarts_and_partitions(
     steps = _unique(_steps(rng, keys=1), rng)
     oracle = Oracle(60, 60, delay=10)
     with streams.query(
-        streams.join(how="inner", before="60 seconds", after="60 seconds", exactly_one=True)
+        streams.join(how="inner", before="60 seconds", after="60 seconds", one_to_one=True)
     ) as query:
         oracle_pairs: list[tuple[int, int]] = []
         for i, step in enumerate([*steps, END]):
@@ -115,7 +115,7 @@ def test_pairs_come_out_once_whatever_restarts_and_partitions(
                 came = {row.id for lefts, _ in steps[:4] for row in lefts}
                 assert waiting <= came - {left for left, _ in oracle_pairs}
         assert len(oracle_pairs) > 20
-        assert query.total("matchesLeftOut") == 0
+        assert query.total("matchesDropped") == 0
 
 
 def test_batch_data_frames_give_the_rows_of_the_stream(streams: Streams) -> None:
@@ -128,8 +128,8 @@ def test_batch_data_frames_give_the_rows_of_the_stream(streams: Streams) -> None
         out = join(*frames, after="60 seconds", match="first", release=release).collect()
         by_options[release] = groups(row.asDict(recursive=True) for row in out)
     assert by_options["closed"] == by_options["decided"]
-    one = join(*frames, how="inner", after="60 seconds", exactly_one=True).collect()
-    with streams.query(streams.join(how="inner", after="60 seconds", exactly_one=True)) as query:
+    one = join(*frames, how="inner", after="60 seconds", one_to_one=True).collect()
+    with streams.query(streams.join(how="inner", after="60 seconds", one_to_one=True)) as query:
         streams.add(left, right)
         assert pairs(next_rows(query)) == pairs(row.asDict() for row in one)
     assert len({row["l_id"] for row in one}) == len({row["r_id"] for row in one}) == len(one)
@@ -143,8 +143,8 @@ def test_batch_data_frames_give_the_rows_of_the_stream(streams: Streams) -> None
         (RELEASED | {"before": "1 second"}, "TAILRACE_OPTION_NEEDS", "before='0 seconds'"),
         (RELEASED | {"early": "1 second"}, "TAILRACE_OPTION_INVALID", "horizons"),
         ({"how": "inner", "release": "decided"}, "TAILRACE_JOIN_OPTION_CONFLICT", "release"),
-        ({"exactly_one": True}, "TAILRACE_OPTION_NEEDS", "how='inner'"),
-        ({"how": "inner", "exactly_one": True, "hot": [1]}, "TAILRACE_OPTION_INVALID", "hot"),
+        ({"one_to_one": True}, "TAILRACE_OPTION_NEEDS", "how='inner'"),
+        ({"how": "inner", "one_to_one": True, "salted_keys": [1]}, "TAILRACE_OPTION_INVALID", "salted_keys"),
     ],
 )
 def test_what_cannot_be_decided_is_refused(
@@ -160,7 +160,7 @@ def test_what_cannot_be_decided_is_refused(
     ("options", "told"),
     [
         (RELEASED, "`release` was 'decided' and is now 'closed'"),
-        ({"how": "inner", "exactly_one": True}, "`exactly_one` was 'True' and is now 'False'"),
+        ({"how": "inner", "one_to_one": True}, "`one_to_one` was 'True' and is now 'False'"),
     ],
 )
 def test_a_checkpoint_is_bound_to_it(streams: Streams, options: dict[str, Any], told: str) -> None:

@@ -143,7 +143,7 @@ def test_late_rows_are_counted_per_side(streams: Streams) -> None:
         streams.add([Row(2, 1, 90), Row(3, 1, 91)], [Row(12, 1, 59), Row(13, 1, 60), Row(14, 1, 91)])
         query.run()
         assert (query.total("lateLeftRows"), query.total("lateRightRows")) == (1, 2)
-        assert query.total("lateRightRowsTaken") == 0
+        assert query.total("lateRightRowsAccepted") == 0
         assert query.total("numRowsDroppedByWatermark") == 3
         streams.add([END], [END])
         query.run()
@@ -194,9 +194,9 @@ def test_a_late_label_is_matched_while_its_left_row_waits(streams: Streams) -> N
             kept.run()
             dropped.run()
         assert groups(kept.rows()) == [(1, [12]), (2, [11])]
-        assert (kept.total("lateRightRowsTaken"), kept.total("lateRightRows")) == (1, 1)
+        assert (kept.total("lateRightRowsAccepted"), kept.total("lateRightRows")) == (1, 1)
         assert groups(dropped.rows()) == [(1, []), (2, [11])]
-        assert (dropped.total("lateRightRowsTaken"), dropped.total("lateRightRows")) == (0, 2)
+        assert (dropped.total("lateRightRowsAccepted"), dropped.total("lateRightRows")) == (0, 2)
 
 
 @pytest.mark.contract

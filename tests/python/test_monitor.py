@@ -71,7 +71,7 @@ def test_prometheus_gets_the_numbers_of_all_queries(port: str) -> None:
     assert _values(text, "tailrace_query_input_rows_total")[NAME,] == 7
     assert _values(text, "tailrace_state_late_rows_total")[_JOIN] == 1
     assert _values(text, "tailrace_join_late_left_rows_total")[_JOIN] == 1
-    assert _values(text, "tailrace_join_groups_out_total")[_JOIN] == 2
+    assert _values(text, "tailrace_join_groups_emitted_total")[_JOIN] == 2
     assert _values(text, "tailrace_join_groups_matched_total")[_JOIN] == 1
     # Of 13:00, 13:01, and the click of 13:00.
     assert _values(text, "tailrace_state_rows")[_JOIN] == 3
@@ -105,7 +105,7 @@ def test_sparks_metrics_system_has_them_too(port: str) -> None:
     (key,) = [name for name in gauges if name.endswith("tailrace.hosts.watermark_hosts")]
     assert gauges[key] == {"value": 2}
     (key,) = [
-        name for name in gauges if name.endswith("ex_am_ples.join_groups_out_total.tailraceLabelJoin.0")
+        name for name in gauges if name.endswith("ex_am_ples.join_groups_emitted_total.tailraceLabelJoin.0")
     ]
     assert gauges[key] == {"value": 2}
 
@@ -127,7 +127,7 @@ def test_the_history_has_each_micro_batch(
     # It still runs, and the end of another query has written its rows, too.
     assert rows["hosts"]["batches"] >= 1
     single = names["history"].selectExpr("query", "inline(metrics)")
-    out = single.where(single.metric == "join_groups_out").groupBy("query").sum("value").collect()
+    out = single.where(single.metric == "join_groups_emitted").groupBy("query").sum("value").collect()
     assert [tuple(row) for row in out] == [(NAME, 2.0)]
 
 

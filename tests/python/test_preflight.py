@@ -155,11 +155,11 @@ def test_a_run_of_the_stream_measures_what_was_expected(spark: SparkSession, tmp
     ).summary.collect()
     first = min(row.tick for side in rows.values() for row in side)
     run = landed_streams.run(spark, tmp_path, frames, "1 minute", first, after="4 minutes")
-    groups = run.sums["groupsOut"]
+    groups = run.sums["groupsEmitted"]
     assert groups > 4000
     assert (expected.late_left, expected.late_right) == (run.sums["lateLeftRows"], run.sums["lateRightRows"])
     assert expected.match_rate == pytest.approx(run.sums["groupsMatched"] / groups, rel=CLOSE / 4)
-    assert expected.labels_per_row == pytest.approx(run.sums["labelsOut"] / groups, rel=CLOSE / 4)
+    assert expected.labels_per_row == pytest.approx(run.sums["labelsEmitted"] / groups, rel=CLOSE / 4)
     assert expected.state_rows == pytest.approx(run.most["rows"], rel=CLOSE / 4)
     assert expected.state_bytes == pytest.approx(run.most["bytes"], rel=CLOSE / 4)
     assert expected.file_bytes == pytest.approx(run.most["stateFileBytes"], rel=CLOSE)

@@ -36,7 +36,7 @@ def streams(stream_test: StreamTest) -> Synced:
         ({"on_future": "hope"}, "TAILRACE_OPTION_INVALID"),
         ({"on_duplicate": "all"}, "TAILRACE_OPTION_INVALID"),
         ({"on_unmatched_right": "mark"}, "TAILRACE_OPTION_INVALID"),
-        ({"max_pending": 0}, "TAILRACE_OPTION_INVALID"),
+        ({"max_buffered": 0}, "TAILRACE_OPTION_INVALID"),
         ({"name": "a/b"}, "TAILRACE_OPTION_INVALID"),
         ({"suffix": ""}, "TAILRACE_OPTION_INVALID"),
     ],

@@ -102,7 +102,7 @@ def _closing_nothing(rows: DataFrame, shape: str) -> tuple[DataFrame, str]:
         return rows.select(F.col("id").alias("i")).join(rows, F.expr("i = id")), "append"
     if shape == "sync":
         side = rows.select("id", "at", F.lit(0).alias("partition"))
-        options: dict[str, Any] = {"window": "1 minute", "sync_delay": "1 second", "max_pending": None}
+        options: dict[str, Any] = {"window": "1 minute", "sync_delay": "1 second", "max_buffered": None}
         return tailrace.sync_join(side, side, on="id", left_time="at", right_time="at", **options), "append"
     units = rows.select("id", "at")
     below = tailrace.recursively(

@@ -81,7 +81,7 @@ class Batch(NamedTuple):
 
     watermark: float
     closed: float
-    """Left rows up to there come out in it, though the watermark may be behind them: `close_after`."""
+    """Left rows up to there come out in it, though the watermark may be behind them: `idle_timeout`."""
     files: dict[str, list[int]]
 
 

@@ -31,7 +31,7 @@ def main() -> None:
         window="20 seconds",
         sync_delay="4 seconds",
         on_unmatched_right="emit",
-        exactly_one=(root / EXACTLY_ONE).exists(),
+        one_to_one=(root / EXACTLY_ONE).exists(),
     )
     worker_session.run(worker_session.into_files(joined, root), worker_session.at(root, "checkpoint"))
 

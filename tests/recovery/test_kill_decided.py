@@ -77,7 +77,7 @@ def test_first_matches_after_kills_equal_the_oracle(tmp_path: Path) -> None:
 
 def test_pairs_after_kills_equal_the_oracle(tmp_path: Path) -> None:
     rng = random.Random(SEED)
-    oracle = _run(tmp_path, rng, lambda n: n, after="300 seconds", how="inner", exactly_one=True)
+    oracle = _run(tmp_path, rng, lambda n: n, after="300 seconds", how="inner", one_to_one=True)
     got = sorted((row["l_id"], row["r_id"]) for row in _output(tmp_path))
     expected = sorted((left.id, right.id) for left in oracle.left for right in _matches(oracle, left))
     assert 0 < len(expected) < len(oracle.left)

@@ -31,7 +31,7 @@ def test_what_silence_lets_out_after_kills_equals_the_oracle(tmp_path: Path, ame
         before="5 seconds",
         after="20 seconds",
         release_every="batch",
-        close_after="300 milliseconds",
+        idle_timeout="300 milliseconds",
         **amends,
     )
     run_to_the_end(joins.WORKER, tmp_path, kills, rng, place=LOCAL)

@@ -33,7 +33,7 @@ _FILE, _JUMP, _DISTANCE, _DELAY, _WINDOW = 3, 2, 2, 4, 20
 _LAG = 4
 
 
-def _make(root: Path, files: int, rng: random.Random, *, exactly_one: bool) -> Counter[tuple[Any, ...]]:
+def _make(root: Path, files: int, rng: random.Random, *, one_to_one: bool) -> Counter[tuple[Any, ...]]:
     """Writes both sides; returns what comes out of them."""
     arrivals: dict[str, dict[int, list[Row]]] = {"left": {}, "right": {}}
 
@@ -58,10 +58,10 @@ def _make(root: Path, files: int, rng: random.Random, *, exactly_one: bool) -> C
         (root / side).mkdir()
         for number in range(files):
             write(root / side, number, by_file.get(number, []))
-    return _expected(arrivals, exactly_one=exactly_one)
+    return _expected(arrivals, one_to_one=one_to_one)
 
 
-def _expected(arrivals: dict[str, dict[int, list[Row]]], *, exactly_one: bool) -> Counter[tuple[Any, ...]]:
+def _expected(arrivals: dict[str, dict[int, list[Row]]], *, one_to_one: bool) -> Counter[tuple[Any, ...]]:
     left, right = ([row for rows in by_file.values() for row in rows] for by_file in arrivals.values())
 
     def low(rows: list[Row]) -> int:
@@ -76,7 +76,7 @@ def _expected(arrivals: dict[str, dict[int, list[Row]]], *, exactly_one: bool) -
     expected: Counter[tuple[Any, ...]] = Counter()
     for row in left:
         assert row.second is not None
-        if row.second < release or (exactly_one and row.id in matches):
+        if row.second < release or (one_to_one and row.id in matches):
             expected[row.id, row.second, matches.get(row.id)] += 1
     joined = {row.id for row in left}
     over = min(release, left_low) - min(_DELAY, _WINDOW) - _WINDOW
@@ -92,11 +92,11 @@ def _seconds(column: pa.ChunkedArray[Any]) -> list[int | None]:
     return [None if value is None else round(value.timestamp()) - noon for value in column.to_pylist()]
 
 
-def campaign(root: Path, kills: int, place: Place, *, exactly_one: bool = False) -> None:
+def campaign(root: Path, kills: int, place: Place, *, one_to_one: bool = False) -> None:
     rng = random.Random(SEED)
-    if exactly_one:
+    if one_to_one:
         (root / EXACTLY_ONE).touch()
-    expected = _make(root, max(18, kills * _FILES_PER_KILL), rng, exactly_one=exactly_one)
+    expected = _make(root, max(18, kills * _FILES_PER_KILL), rng, one_to_one=one_to_one)
     assert sum(1 for _, left, _ in expected if left is None) > 0
     run_to_the_end(_WORKER, root, kills, rng, place=place)
     found: Counter[tuple[Any, ...]] = Counter()
@@ -107,6 +107,6 @@ def campaign(root: Path, kills: int, place: Place, *, exactly_one: bool = False)
     assert found == expected
 
 
-@pytest.mark.parametrize("exactly_one", [False, True])
-def test_each_left_row_comes_out_once_with_its_right_row(tmp_path: Path, exactly_one: bool) -> None:
-    campaign(tmp_path, kill_count(2), LOCAL, exactly_one=exactly_one)
+@pytest.mark.parametrize("one_to_one", [False, True])
+def test_each_left_row_comes_out_once_with_its_right_row(tmp_path: Path, one_to_one: bool) -> None:
+    campaign(tmp_path, kill_count(2), LOCAL, one_to_one=one_to_one)

@@ -35,7 +35,7 @@ def draw(batches: Sequence[Batch]) -> bytes:
     numbers = [batch.number for batch in batches]
     above.bar([n - 0.2 for n in numbers], [b.rows_in for b in batches], 0.4, color=_IN, label="rows in")
     above.bar(
-        [n + 0.2 for n in numbers], [b.groups_out for b in batches], 0.4, color=_OUT, label="groups out"
+        [n + 0.2 for n in numbers], [b.groups_emitted for b in batches], 0.4, color=_OUT, label="groups out"
     )
     above.set_ylabel("rows a micro-batch")
     above.set_title("tailrace.join: a group comes out once, when its window closes")

@@ -42,9 +42,9 @@ class Batch(MicroBatch):
     """One micro-batch of Tailrace's join.
 
     Attributes:
-        groups_out: left rows emitted with their labels.
+        groups_emitted: left rows emitted with their labels.
         groups_matched: those of them with at least one label.
-        labels_out: labels in all of them.
+        labels_emitted: labels in all of them.
         late_rows: late rows of both sides.
         state_rows: buffered rows in the state after the batch.
         state_bytes: size of these rows and their keys, before compression.
@@ -53,9 +53,9 @@ class Batch(MicroBatch):
         watermark: event-time watermark that the batch ran with, ISO 8601 in UTC; empty before there is one.
     """
 
-    groups_out: int
+    groups_emitted: int
     groups_matched: int
-    labels_out: int
+    labels_emitted: int
     late_rows: int
     state_rows: int
     state_bytes: int
@@ -66,7 +66,7 @@ class Batch(MicroBatch):
     def line(self) -> str:
         """The batch as a line under `HEADER`."""
         return (
-            f"{self.number:>5} {self.rows_in:>9,} {self.rate:>8,.0f} {self.groups_out:>10,} "
+            f"{self.number:>5} {self.rows_in:>9,} {self.rate:>8,.0f} {self.groups_emitted:>10,} "
             f"{self.state_rows:>10,} {self.state_bytes / 1e6:>9.2f} {self.file_bytes / 1e6:>9.2f} "
             f"{self.seconds:>8.2f}  {self.watermark}"
         )
@@ -95,9 +95,9 @@ def read_batch(progress: Mapping[str, Any]) -> Batch:
     stores = sum(metrics[f"{store}StoreBytes"] for store in ("left", "right", "joined"))
     return Batch(
         **asdict(read_micro_batch(progress)),
-        groups_out=metrics["groupsOut"],
+        groups_emitted=metrics["groupsEmitted"],
         groups_matched=metrics["groupsMatched"],
-        labels_out=metrics["labelsOut"],
+        labels_emitted=metrics["labelsEmitted"],
         late_rows=metrics["lateLeftRows"] + metrics["lateRightRows"],
         state_rows=operator["numRowsTotal"],
         state_bytes=stores,

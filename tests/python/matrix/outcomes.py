@@ -71,7 +71,7 @@ def _longer(entry: Entry, _: str) -> Outcome:
     empty = {
         "it has no window": not entry.longer,
         "rows that have left the first join wait in the second one": len(_joins(entry)) > 1,
-        "rows that have been paired could have had others": entry.has("exactly_one")
+        "rows that have been paired could have had others": entry.has("one_to_one")
         and entry.of("join") is not None,
     }
     reason = next((reason for reason, applies in empty.items() if applies), None)

@@ -86,8 +86,8 @@ _JOIN = (
     _refused("join-steps", release_every="batch"),
     # The checkpoint decides.
     _accepted("join-steps", release_every=None),
-    _accepted("join-left", close_after="1 hour"),
-    _accepted("join-closing", close_after=None),
+    _accepted("join-left", idle_timeout="1 hour"),
+    _accepted("join-closing", idle_timeout=None),
     _refused("join-left", early="10 seconds"),
     _refused("join-early", early=None),
     _refused("join-left", horizons=["5 seconds"]),
@@ -97,13 +97,13 @@ _JOIN = (
     _refused("join-horizons_defer", emit="all"),
     _refused("join-first", release="decided"),
     _refused("join-decided", release="closed"),
-    _refused("join-inner", exactly_one=True),
-    _refused("join-inner_pairs", exactly_one=False),
+    _refused("join-inner", one_to_one=True),
+    _refused("join-inner_pairs", one_to_one=False),
     _accepted("join-left", amend_for="20 seconds"),
     _accepted("join-amended", amend_for=None),
-    _refused("join-left", hot=[1], hot_parts=2),
-    _refused("join-hot", hot=[2], hot_parts=2),
-    _refused("join-hot", hot_parts=3),
+    _refused("join-left", salted_keys=[1], salt_buckets=2),
+    _refused("join-hot", salted_keys=[2], salt_buckets=2),
+    _refused("join-hot", salt_buckets=3),
 )
 
 _AS_OF = (
@@ -111,7 +111,7 @@ _AS_OF = (
     _refused("as_of-plain", max_age="20 seconds"),
     _refused("as_of-aged", max_age="60 seconds"),
     _refused("as_of-plain", delay="5 seconds"),
-    _accepted("as_of-plain", close_after="1 hour"),
+    _accepted("as_of-plain", idle_timeout="1 hour"),
     _accepted("as_of-plain", on_late="mark"),
 )
 
@@ -127,8 +127,8 @@ _SYNC = (
     _accepted("sync_join-future_clamp", on_future="fail"),
     _accepted("sync_join-plain", on_duplicate="drop"),
     _accepted("sync_join-plain", on_unmatched_right="emit"),
-    _accepted("sync_join-plain", exactly_one=True),
-    _accepted("sync_join-plain", max_pending=1000),
+    _accepted("sync_join-plain", one_to_one=True),
+    _accepted("sync_join-plain", max_buffered=1000),
     _accepted("sync_join-plain", suffix="_r"),
     _refused("sync_join-plain", condition="TAILRACE_SYNC_NAME_CHANGED", name="bids"),
 )
@@ -136,7 +136,7 @@ _SYNC = (
 _EXAMPLES = (
     _accepted("examples-two_labels", on_late="mark"),
     _refused("examples-two_labels", release_every="20 seconds"),
-    _accepted("examples-two_labels", close_after="1 hour"),
+    _accepted("examples-two_labels", idle_timeout="1 hour"),
     _accepted("examples-two_labels", amend_for="20 seconds"),
     _accepted("examples-two_labels", name="others"),
     # Events from before were judged by the former condition, and late ones by the former window.

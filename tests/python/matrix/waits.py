@@ -52,8 +52,8 @@ def is_needed(entry: Entry, row: StoredRow, stored: Iterable[StoredRow]) -> bool
 
 def further_parts(entry: Entry) -> dict[int, int]:
     """Of each hot key the number of its parts without the first one."""
-    hot = next((call.options for call in entry.calls if "hot" in call.options), None)
-    return {} if hot is None else dict.fromkeys(hot["hot"], hot["hot_parts"] - 1)
+    hot = next((call.options for call in entry.calls if "salted_keys" in call.options), None)
+    return {} if hot is None else dict.fromkeys(hot["salted_keys"], hot["salt_buckets"] - 1)
 
 
 def _seconds(duration: object) -> int:
@@ -83,7 +83,7 @@ class Waits:
         lefts = [row for i in FIRST for row in rows.batches[i]["left"]]
         rights = [row for i in FIRST for row in rows.batches[i]["right"] if _is_taken(entry, row[3])]
         one_to_one = entry.of("sync_join") is not None or any(
-            c.options.get("exactly_one") for c in entry.calls
+            c.options.get("one_to_one") for c in entry.calls
         )
         pairs = any(c.options.get("how") == "inner" for c in entry.calls)
         amended = entry.has("amend_for")

@@ -122,7 +122,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_STATE_ONLY_COPY" -> Errors.stateOnlyCopy("F", "R", cause),
     "TAILRACE_STATE_UNREADABLE" -> Errors.stateUnreadable("P", cause),
     "TAILRACE_STATE_OPERATION_UNSUPPORTED" -> Errors.stateOperationUnsupported("put"),
-    "TAILRACE_SYNC_MAX_PENDING_UNSUPPORTED" -> SyncErrors.maxPendingUnsupported("left", "files"),
+    "TAILRACE_SYNC_MAX_BUFFERED_UNSUPPORTED" -> SyncErrors.maxBufferedUnsupported("left", "files"),
     "TAILRACE_SYNC_NOT_STREAMING" -> SyncErrors.notStreaming("left"),
     "TAILRACE_SYNC_PARTITION_MISSING" -> SyncErrors.partitionMissing("left", "left_partition", Seq("a")),
     "TAILRACE_STATE_PARTITIONS" -> Errors.statePartitions("P", 4, "16"),

@@ -14,7 +14,7 @@ final class SilenceSuite extends AnyFunSuite {
       val passed = silence.advance(atMs, a || heard == Heard.Yes)
       b = silence.mark(b, passed, heard)
     }
-    def silentMs: Long = silence.of(b)
+    def idleMs: Long = silence.of(b)
     def isTooLong: Boolean = silence.isTooLong(b)
 
     def restart(): Unit = silence = new Silence(limitMs, silence.clockMs)
@@ -31,7 +31,7 @@ final class SilenceSuite extends AnyFunSuite {
       (hours + 4 * second, true, Heard.Yes)
     ).map { case (at, a, heard) =>
       two.batch(at, a, heard)
-      two.silentMs / second
+      two.idleMs / second
     }
     assert(seen == Seq(0, 5, 5, 15, 0))
   }
@@ -41,12 +41,12 @@ final class SilenceSuite extends AnyFunSuite {
     two.batch(0, heard = Heard.Yes)
     (1 to 59).foreach { i =>
       two.batch(i * second)
-      assert(two.silentMs == i * second && !two.isTooLong)
+      assert(two.idleMs == i * second && !two.isTooLong)
     }
     two.batch(60 * second)
     assert(two.isTooLong)
     two.batch(61 * second, heard = Heard.Yes)
-    assert(two.silentMs == 0 && !two.isTooLong)
+    assert(two.idleMs == 0 && !two.isTooLong)
   }
 
   test("a night without any rows is no silence, also of a part that begins a little later in the morning") {
@@ -57,9 +57,9 @@ final class SilenceSuite extends AnyFunSuite {
     // Batches without data, in between.
     (1 to 100).foreach(i => two.batch(i * 300 * second, a = false))
     two.batch(morning)
-    assert(two.silentMs <= 28 * second && !two.isTooLong)
+    assert(two.idleMs <= 28 * second && !two.isTooLong)
     two.batch(morning + 1, heard = Heard.Yes)
-    assert(two.silentMs == 0)
+    assert(two.idleMs == 0)
   }
 
   test("a dead part is found, however seldom the other parts give rows") {
@@ -80,7 +80,7 @@ final class SilenceSuite extends AnyFunSuite {
     two.restart()
     // Another process: its clock may be anything.
     two.batch(-5000 * second)
-    assert(two.silentMs == 30 * second)
+    assert(two.idleMs == 30 * second)
     (1 to 30).foreach(i => two.batch((-5000 + i) * second))
     assert(two.isTooLong)
   }
@@ -89,9 +89,9 @@ final class SilenceSuite extends AnyFunSuite {
     val two = new Two(60 * second)
     two.batch(1000 * second, heard = Heard.Yes)
     two.batch(10 * second)
-    assert(two.silentMs == 0)
+    assert(two.idleMs == 0)
     two.batch(11 * second)
-    assert(two.silentMs == second)
+    assert(two.idleMs == second)
   }
 
   test("a part with unread rows isn't silent, and time in which it is unknown doesn't count") {
@@ -99,10 +99,10 @@ final class SilenceSuite extends AnyFunSuite {
     two.batch(0, heard = Heard.Yes)
     (1 to 5).foreach(i => two.batch(i * second))
     (6 to 500).foreach(i => two.batch(i * second, heard = Heard.Unknown))
-    assert(two.silentMs == 5 * second)
+    assert(two.idleMs == 5 * second)
     two.batch(501 * second)
-    assert(two.silentMs == 6 * second)
+    assert(two.idleMs == 6 * second)
     two.batch(502 * second, heard = Heard.Yes)
-    assert(two.silentMs == 0)
+    assert(two.idleMs == 0)
   }
 }

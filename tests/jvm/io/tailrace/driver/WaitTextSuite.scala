@@ -191,7 +191,7 @@ final class WaitTextSuite extends AnyFunSuite {
         "No right partition counts: the side follows the other one."
     )
     assert(last(right.copy(holder = Some(holder.copy(readTo = None)))).contains("no row of it has come yet"))
-    assert(!last(right.copy(holder = Some(holder.copy(silentMs = 999)))).contains("silent"))
+    assert(!last(right.copy(holder = Some(holder.copy(idleMs = 999)))).contains("silent"))
   }
 
   test("a synced join that has read as far as needed, just not as far, or nothing") {

@@ -167,7 +167,7 @@ final class EraseSuite extends SparkSuite with SlowSuite {
   test("subjects of a table, and rows of a hot key once") {
     import spark.implicits._
     withDirectory { d =>
-      val options = NeverLate.options().copy(hot = Seq(Seq("hot")), hotParts = 3)
+      val options = NeverLate.options().copy(saltedKeys = Seq(Seq("hot")), saltBuckets = 3)
       val h = new StreamHarness(spark, d)(NeverLate.query(options)).start()
       def rows(k: String) = (1 to 4).map(i => Served(k, Times.seconds(i.toDouble), i))
       h.step(rows("hot") ++ rows("b") ++ rows("c"), Seq("hot", "b", "c").map(Engaged(_, Times.seconds(2), 7)))

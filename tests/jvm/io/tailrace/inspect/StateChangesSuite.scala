@@ -82,11 +82,11 @@ final class StateChangesSuite extends SparkSuite {
 
   private val labels = join(base.copy(releaseEvery = Some("batch")), "4 seconds", "4 seconds") _
 
-  private def synced(exactlyOne: Boolean)(left: DataFrame, right: DataFrame): DataFrame = Tailrace.syncJoin(
+  private def synced(oneToOne: Boolean)(left: DataFrame, right: DataFrame): DataFrame = Tailrace.syncJoin(
     left.withColumn("p", expr("pmod(id, 2)")),
     right.withColumn("p", expr("pmod(rid, 2)")),
     Seq("k" -> "k"),
-    SyncOptions("t", "rt", "10 seconds", "3 seconds", Seq("p"), Seq("p"), exactlyOne = exactlyOne)
+    SyncOptions("t", "rt", "10 seconds", "3 seconds", Seq("p"), Seq("p"), oneToOne = oneToOne)
   )
 
   test("rows that came and went, over compactions and expiry", Campaign)(run(labels))
@@ -99,10 +99,10 @@ final class StateChangesSuite extends SparkSuite {
   }
 
   test("the same: a synced join, whose right rows leave one by one", Campaign)(
-    run(synced(exactlyOne = false))
+    run(synced(oneToOne = false))
   )
 
-  test("the same: and whose left rows do, too", Campaign)(run(synced(exactlyOne = true)))
+  test("the same: and whose left rows do, too", Campaign)(run(synced(oneToOne = true)))
 
   test("a row that came, one that went; versions that can't be compared are refused by name") {
     withDirectory { d =>

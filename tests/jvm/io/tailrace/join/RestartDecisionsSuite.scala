@@ -79,7 +79,7 @@ final class RestartDecisionsSuite extends SparkSuite with SlowSuite {
       "inner,before=5,late_labels=False" -> of(
         inner.copy(before = "5 seconds", lateLabels = Some(false))
       ),
-      "exactly_one" -> of(inner.copy(exactlyOne = true)),
+      "one_to_one" -> of(inner.copy(oneToOne = true)),
       "into" -> of(first.copy(into = "clicks")),
       "match=first" -> of(first.copy(`match` = "first")),
       "decided" -> of(first.copy(`match` = "first", release = "decided")),
@@ -88,7 +88,7 @@ final class RestartDecisionsSuite extends SparkSuite with SlowSuite {
       "late_labels=False" -> of(first.copy(lateLabels = Some(false))),
       "release_every=20" -> of(first.copy(releaseEvery = Some("20 seconds"))),
       "release_every=batch" -> of(first.copy(releaseEvery = Some("batch"))),
-      "close_after" -> of(first.copy(closeAfter = Some("1 hour"))),
+      "idle_timeout" -> of(first.copy(idleTimeout = Some("1 hour"))),
       "early" -> of(first.copy(early = Some("10 seconds"))),
       "horizons=5" -> of(horizons),
       "horizons=5,10" -> of(first.copy(horizons = Seq("5 seconds", "10 seconds"))),
@@ -96,10 +96,10 @@ final class RestartDecisionsSuite extends SparkSuite with SlowSuite {
       "emit=changes" -> of(horizons.copy(emit = "changes")),
       "emit=defer" -> of(horizons.copy(emit = "defer")),
       "amend_for" -> of(first.copy(amendFor = Some("20 seconds"))),
-      "hot=1" -> of(first.copy(hot = Seq(Seq("1")), hotParts = 2)),
-      "hot=2" -> of(first.copy(hot = Seq(Seq("2")), hotParts = 2)),
-      "hot_parts=3" -> of(first.copy(hot = Seq(Seq("1")), hotParts = 3)),
-      "inner,hot=1" -> of(inner.copy(hot = Seq(Seq("1")), hotParts = 2)),
+      "salted_keys=1" -> of(first.copy(saltedKeys = Seq(Seq("1")), saltBuckets = 2)),
+      "salted_keys=2" -> of(first.copy(saltedKeys = Seq(Seq("2")), saltBuckets = 2)),
+      "salt_buckets=3" -> of(first.copy(saltedKeys = Seq(Seq("1")), saltBuckets = 3)),
+      "inner,salted_keys=1" -> of(inner.copy(saltedKeys = Seq(Seq("1")), saltBuckets = 2)),
       "eager" -> withConf(TailraceConf.JoinStrategy.key -> "eager")(of(first)),
       "eager,after=60" -> withConf(TailraceConf.JoinStrategy.key -> "eager")(
         of(first.copy(after = "60 seconds"))
@@ -138,7 +138,7 @@ final class RestartDecisionsSuite extends SparkSuite with SlowSuite {
       "max_age=60" -> of(first.copy(maxAge = Some("60 seconds"))),
       "delay=5" -> of(first.copy(delay = "5 seconds")),
       "delay=9" -> of(first.copy(delay = "9 seconds")),
-      "close_after" -> of(first.copy(closeAfter = Some("1 hour"))),
+      "idle_timeout" -> of(first.copy(idleTimeout = Some("1 hour"))),
       "on_late" -> of(first.copy(onLate = "mark")),
       "on=item" -> of(first, key = "item" -> "ritem"),
       "left column dropped" -> of(first, left = _.drop("n"))
@@ -160,7 +160,7 @@ final class RestartDecisionsSuite extends SparkSuite with SlowSuite {
       "sync_delay" -> of(first.copy(syncDelay = "8 seconds")),
       "left_partition" -> of(first.copy(leftPartition = Seq("n"))),
       "right_partition" -> of(first.copy(rightPartition = Seq("rpart", "rn"))),
-      "exactly_one" -> of(first.copy(exactlyOne = true)),
+      "one_to_one" -> of(first.copy(oneToOne = true)),
       "on_unmatched_right" -> of(first.copy(onUnmatchedRight = "emit")),
       "on=item" -> of(first, key = "item" -> "ritem"),
       "left column added" -> of(first, left = _.withColumn("new", lit(1)))
@@ -329,7 +329,7 @@ final class RestartDecisionsSuite extends SparkSuite with SlowSuite {
     val columns = operators.filterNot(_._1 == "any operator")
     val cells = columns.map { case (_, definitions) =>
       val pinned = definitions.map { case (_, join) => join.pinned(join.columns) }
-      pinned.flatMap(of => of.all.map(of -> _)).groupMap(one => shown(one._2.name)) { case (of, setting) =>
+      pinned.flatMap(of => of.all.map(of -> _)).groupMap(one => shown(one._2)) { case (of, setting) =>
         val others = setting.value match {
           case PinnedValue.Inherited(_) => Seq("may be left out")
           case _ if of.mayLack.exists(setting.name.startsWith(_)) => Seq("may be added and removed")
@@ -339,8 +339,9 @@ final class RestartDecisionsSuite extends SparkSuite with SlowSuite {
         if (setting.value == PinnedValue.Absent) Nil else setting.change.text +: others
       }
     }
-    val names = columns.flatMap(_._2).flatMap { case (_, join) => join.pinned(join.columns).all }.map(_.name)
-    val rows = names.map(shown(_)).distinct.map { name =>
+    val names =
+      columns.flatMap(_._2).flatMap { case (_, join) => join.pinned(join.columns).all }.map(shown(_))
+    val rows = names.distinct.map { name =>
       val row = cells.map(_.getOrElse(name, Nil).flatten.distinct.sorted.mkString("; "))
       (s"`$name`" +: row).mkString("| ", " | ", " |")
     }
@@ -348,10 +349,12 @@ final class RestartDecisionsSuite extends SparkSuite with SlowSuite {
     (head +: "|---|---|---|---|---|" +: rows).mkString("\n")
   }
 
-  private def shown(name: String): String =
+  private def shown(setting: PinnedSetting): String = {
+    val name = setting.argument
     Seq(JoinCheckpoint.OfExamples, JoinCheckpoint.Credits)
       .find(prefix => name.startsWith(prefix) && !name.endsWith(" seed"))
       .fold(name)(_ + "LABEL")
+  }
 
   test("the page of the guarantees has the pinned settings as the code describes them") {
     val page = Files.readString(LocalPath.of("docs/explanation/guarantees.md"))

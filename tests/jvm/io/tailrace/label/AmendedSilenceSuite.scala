@@ -30,7 +30,7 @@ final class AmendedSilenceSuite extends SparkSuite with ScalaCheckPropertyChecks
   test("labels in time and late ones amend what silence has let out, until the watermark says so") {
     val o = options("10 seconds").copy(
       releaseEvery = Some("batch"),
-      closeAfter = Some("1 hour"),
+      idleTimeout = Some("1 hour"),
       amendFor = Some("20 seconds")
     )
     withClock { (d, clock) =>
@@ -45,7 +45,7 @@ final class AmendedSilenceSuite extends SparkSuite with ScalaCheckPropertyChecks
       // Its row is in the window of 104, and of the one that comes with it.
       assert(rows(Seq(served(105, 3)), Seq(engaged(113, 13))) == Seq(amendment(104, 11, 13)))
       assert(pass(h, clock) == Seq(group(105, 3, 11, 13)))
-      assert(h.total(LabelMetrics.RowsAfterSilence) == 0 && h.total(LabelMetrics.ClosedBySilence) == 1)
+      assert(h.total(LabelMetrics.RowsAfterFlush) == 0 && h.total(LabelMetrics.FlushedByIdleTimeout) == 1)
       // What may be amended ends at 101, 104 and 105 and 30 seconds.
       rows(Seq(served(134, 4)), Seq(engaged(134, 14)))
       assert(rows(Nil, Seq(engaged(105, 15))) == Seq(amendment(105, 11, 15, 13)))
@@ -55,7 +55,7 @@ final class AmendedSilenceSuite extends SparkSuite with ScalaCheckPropertyChecks
   }
 
   private def optionsOf(s: Scenario, amendFor: Long): JoinOptions =
-    s.options.copy(closeAfter = Some("1 hour"), amendFor = Some(s"$amendFor microseconds"))
+    s.options.copy(idleTimeout = Some("1 hour"), amendFor = Some(s"$amendFor microseconds"))
 
   private var amended = 0L
   private var closed = 0L
@@ -69,7 +69,7 @@ final class AmendedSilenceSuite extends SparkSuite with ScalaCheckPropertyChecks
         new AmendmentOracle(s.before, s.after, amendFor, s.matching, s.maxMatches, s.marksLate, s.delays)
       s.batches.zipWithIndex.foreach { case ((served, engaged), i) =>
         if (s.restarts(i)) {
-          closed += h.total(LabelMetrics.ClosedBySilence)
+          closed += h.total(LabelMetrics.FlushedByIdleTimeout)
           h.restart()
           oracle.restart()
         }
@@ -77,7 +77,7 @@ final class AmendedSilenceSuite extends SparkSuite with ScalaCheckPropertyChecks
         assert(rows == oracle.step(served, engaged), s"after batch $i of the input, amend_for $amendFor")
         if (quiet(i)) assert(Amended.sorted(pass(h, clock)) == oracle.silence(), s"silence after batch $i")
       }
-      closed += h.total(LabelMetrics.ClosedBySilence)
+      closed += h.total(LabelMetrics.FlushedByIdleTimeout)
       amended += oracle.amendments
     }
   }

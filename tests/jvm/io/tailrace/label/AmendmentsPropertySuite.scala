@@ -33,8 +33,8 @@ final class AmendmentsPropertySuite extends SparkSuite with ScalaCheckPropertyCh
         ).start()
         var out, taken, late = 0L
         def count(): Unit = {
-          out += h.total(LabelMetrics.AmendmentsOut)
-          taken += h.total(LabelMetrics.LateRightRowsTaken)
+          out += h.total(LabelMetrics.AmendmentsEmitted)
+          taken += h.total(LabelMetrics.LateRightRowsAccepted)
           late += h.total(LabelMetrics.LateRightRows)
         }
         s.batches.zipWithIndex.foreach { case ((served, engaged), i) =>

@@ -51,10 +51,10 @@ class AmendmentsSuite extends SparkSuite {
           Set(amendment(92, 10, 11, 12, 13), amendment(95, 12, 13))
       )
       assert(amended(h, engaged(110, 14), engaged(80, 15)) == Nil)
-      assert(h.total(LabelMetrics.AmendmentsOut) == 3 && h.total(LabelMetrics.LateRightRowsTaken) == 5)
+      assert(h.total(LabelMetrics.AmendmentsEmitted) == 3 && h.total(LabelMetrics.LateRightRowsAccepted) == 5)
       assert(h.total(LabelMetrics.LateRightRows) == 0 && h.dropped == 0)
       // As of a key that nobody has.
-      assert(h.total(LabelMetrics.GroupsOut) == 2)
+      assert(h.total(LabelMetrics.GroupsEmitted) == 2)
     }
   }
 
@@ -94,7 +94,7 @@ class AmendmentsSuite extends SparkSuite {
       watermark(h, 2000)
       val groups = h.all.filter(_.key == "k").map(e => e.id.get -> e.labels)
       assert(groups == Seq(1 -> Seq(10, 11), 2 -> Seq(11)))
-      assert(h.total(LabelMetrics.AmendmentsOut) == 0)
+      assert(h.total(LabelMetrics.AmendmentsEmitted) == 0)
     }
   }
 
@@ -102,16 +102,16 @@ class AmendmentsSuite extends SparkSuite {
     query(amending, "spark.sql.shuffle.partitions" -> 1) { h =>
       out(h)
       def bytes(name: String) = h.progress().customMetrics.get(name).longValue
-      assert(bytes(LabelMetrics.LeftOutBytes) > 0)
+      assert(bytes(LabelMetrics.AmendableBytes) > 0)
       assert(h.progress().numRowsTotal == 2 + 1 + 2)
       watermark(h, 1000)
       // Of the last batch's rows alone.
-      assert(bytes(LabelMetrics.LeftOutBytes) == 0)
+      assert(bytes(LabelMetrics.AmendableBytes) == 0)
       assert(h.progress().numRowsTotal == 2)
     }
     query(after10, "spark.sql.shuffle.partitions" -> 1) { h =>
       out(h)
-      assert(h.progress().customMetrics.get(LabelMetrics.LeftOutBytes) == 0)
+      assert(h.progress().customMetrics.get(LabelMetrics.AmendableBytes) == 0)
       assert(h.progress().customMetrics.get(JoinMetrics.RightStoreBytes) > 0)
       assert(h.progress().numRowsTotal == 2)
     }
@@ -142,7 +142,7 @@ class AmendmentsSuite extends SparkSuite {
       h.stop()
       h.start(join(after10)(_, _))
       watermark(h, 301)
-      assert(h.progress().customMetrics.get(LabelMetrics.LeftOutBytes) == 0)
+      assert(h.progress().customMetrics.get(LabelMetrics.AmendableBytes) == 0)
     }
   }
 
@@ -223,7 +223,7 @@ class AmendmentsSuite extends SparkSuite {
   }
 
   test("left rows of hot keys are amended") {
-    query(amending.copy(hot = Seq(Seq("k")), hotParts = 3)) { h =>
+    query(amending.copy(saltedKeys = Seq(Seq("k")), saltBuckets = 3)) { h =>
       h.step((0 until 20).map(i => served(92 + i / 10.0, i)), Nil)
       watermark(h, 110)
       val rows = amended(h, engaged(95, 11))

@@ -45,9 +45,9 @@ final class GoneStateSuite extends SparkSuite {
     found
   }
 
-  test("exactly_one: both rows of a pair leave the state with it, and compaction their bytes", Slow) {
+  test("one_to_one: both rows of a pair leave the state with it, and compaction their bytes", Slow) {
     val plain = measure(Pairs, 24)
-    val one = measure(Pairs.copy(exactlyOne = true), 24)
+    val one = measure(Pairs.copy(oneToOne = true), 24)
     assert(one.out == plain.out && one.out.size == 23 * PerBatch * 99 / 100)
     // Without it, all left rows stay for thirty days, and right rows as long as a left row of their time may come.
     assert(plain.rows >= 24 * PerBatch)
@@ -89,16 +89,16 @@ final class GoneStateSuite extends SparkSuite {
 
   test("matches that are left out are counted, and so are rows that leave without a partner") {
     withDirectory { d =>
-      val o = options("10 seconds").copy(how = "inner", exactlyOne = true)
+      val o = options("10 seconds").copy(how = "inner", oneToOne = true)
       val h = new StreamHarness(spark, d)(join(o)).start()
       val lefts = Seq(Served("k", seconds(1), 1), Served("k", seconds(2), 2), Served("other", seconds(2), 3))
       val rights = (11 to 13).map(i => Engaged("k", seconds(i - 8.0), i))
       assert(h.step(lefts, rights).flatten.map(e => e.id.get -> e.labels) == Seq(1 -> Seq(11), 2 -> Seq(12)))
-      assert(h.total(LabelMetrics.MatchesLeftOut) == 1 + 1 + 2, "of 11 one, of 12 one, of 13 two")
+      assert(h.total(LabelMetrics.MatchesDropped) == 1 + 1 + 2, "of 11 one, of 12 one, of 13 two")
       assert(h.progress().numRowsTotal == 2)
       h.step(Seq(Served("end", seconds(100), 4)), Seq(Engaged("end", seconds(300), 14)))
       assert(h.total(LabelMetrics.UnpairedRows) == 2)
-      assert(h.total(LabelMetrics.LabelsOut) == 2)
+      assert(h.total(LabelMetrics.LabelsEmitted) == 2)
     }
   }
 }

@@ -33,7 +33,7 @@ class HorizonsSuite extends SparkSuite {
       assert(to(h, 110) == Seq(version("10 seconds", None, 10)))
       assert(to(h, 159) == Nil)
       assert(to(h, 160) == Seq(version("1 minute", Some(true), 10, 11)))
-      assert(h.total(LabelMetrics.VersionsOut) >= 1)
+      assert(h.total(LabelMetrics.VersionsEmitted) >= 1)
     }
   }
 

@@ -100,11 +100,11 @@ class JoinStateSuite extends SparkSuite {
           reports.map(_.numRowsUpdated).sum - reports.map(_.numRowsRemoved).sum == state(h, d).values.sum
         )
         if (how == "left") {
-          assert(h.total(LabelMetrics.GroupsOut) == 21)
+          assert(h.total(LabelMetrics.GroupsEmitted) == 21)
           assert(h.total(LabelMetrics.GroupsMatched) == 6 && h.total(LabelMetrics.GroupsUnmatched) == 15)
         }
         // (key 1 to key 5 with their one label) and the pair at 15; on match the pair at 40, too.
-        assert(h.total(LabelMetrics.LabelsOut) == (if (how == "left") 6 else 7))
+        assert(h.total(LabelMetrics.LabelsEmitted) == (if (how == "left") 6 else 7))
         assert(h.total(JoinMetrics.LoadedBytes) == 0 && h.total(JoinMetrics.LoadTimeMs) == 0)
         val waiting = h.progress().customMetrics.get(JoinMetrics.StateFileBytes).longValue
         h.restart()
@@ -127,8 +127,8 @@ class JoinStateSuite extends SparkSuite {
             keys.take(5).zipWithIndex.flatMap { case (key, i) => (0 to i).map(j => engaged(11 + j, j, key)) }
           )
           h.step(Seq(served(90, 3)), Seq(engaged(90, 4)))
-          assert(h.total(LabelMetrics.GroupsTruncated) == 3 && h.total(LabelMetrics.LabelsLeftOut) == 6)
-          assert(h.total(LabelMetrics.LabelsOut) == 1 + 4 * 2)
+          assert(h.total(LabelMetrics.GroupsTruncated) == 3 && h.total(LabelMetrics.LabelsTruncated) == 6)
+          assert(h.total(LabelMetrics.LabelsEmitted) == 1 + 4 * 2)
         }
       }
     }

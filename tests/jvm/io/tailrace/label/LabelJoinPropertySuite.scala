@@ -19,7 +19,7 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
     lateLabels = s.lateLabels,
     releaseEvery = Option.when(s.grouped)("batch"),
     release = if (s.decided) "decided" else "closed",
-    exactlyOne = s.exactlyOne
+    oneToOne = s.oneToOne
   )
 
   private def oracleOf(s: Scenario, delays: (Long, Long)): JoinOracle =
@@ -32,7 +32,7 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
       s.marksLate,
       delays,
       s.lateLabels.getOrElse(true),
-      s.exactlyOne,
+      s.oneToOne,
       s.decided
     )
 
@@ -77,16 +77,16 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
     }
 
   for ((count, tags) <- Campaign.sizes(3, 20))
-    test(s"exactly_one gives the pairs of the oracle, where the data keeps it: $count scenarios", tags: _*) {
+    test(s"one_to_one gives the pairs of the oracle, where the data keeps it: $count scenarios", tags: _*) {
       forAll(scenarios(grouped = false), minSuccessful(PosInt.ensuringValid(count))) { s =>
-        streamed(s.withUniqueKeys.copy(exactlyOne = true))
+        streamed(s.withUniqueKeys.copy(oneToOne = true))
       }
     }
 
   for ((count, tags) <- Campaign.sizes(3, 30))
-    test(s"exactly_one gives the pairs of the oracle, where the data breaks it: $count scenarios", tags: _*) {
+    test(s"one_to_one gives the pairs of the oracle, where the data breaks it: $count scenarios", tags: _*) {
       forAll(scenarios(grouped = false), minSuccessful(PosInt.ensuringValid(count))) { s =>
-        streamed(s.copy(exactlyOne = true))
+        streamed(s.copy(oneToOne = true))
       }
     }
 
@@ -125,7 +125,7 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
   for ((count, tags) <- Campaign.sizes(6, 40))
     test(s"batch DataFrames pair the rows that a stream pairs in a batch: $count scenarios", tags: _*) {
       forAll(scenarios(grouped = false), minSuccessful(PosInt.ensuringValid(count))) { s =>
-        batched(s.copy(exactlyOne = true), grouped = false)
+        batched(s.copy(oneToOne = true), grouped = false)
       }
     }
 
@@ -170,7 +170,7 @@ object LabelJoinPropertySuite {
       formatVersion: Int,
       batches: Seq[(Seq[Served], Seq[Engaged])],
       restarts: Set[Int],
-      exactlyOne: Boolean = false,
+      oneToOne: Boolean = false,
       decided: Boolean = false
   ) {
 

@@ -38,7 +38,7 @@ final class LabelStallsSuite extends AnyFunSuite {
     val of = stalls()
     assert(run(of, 1 to 20).contains(9))
     assert(of.facts.filter(_.isStalled).map(_.labels) == Seq(Seq("buy", "order")))
-    assert(of.facts.map(_.silentMs) == Seq(0L, 80 * second))
+    assert(of.facts.map(_.idleMs) == Seq(0L, 80 * second))
     assert(run(of, 10 to 10, hasRows = _ => true).isEmpty, "rows again, or unread ones")
   }
 
@@ -52,7 +52,7 @@ final class LabelStallsSuite extends AnyFunSuite {
     (1 to 100).foreach { batch =>
       of.begins(batch.toLong, batch * 10 * second, hasInput = false, _ => false, Map(served -> Some(5L)))
     }
-    assert(of.facts.forall(facts => !facts.isStalled && facts.silentMs == 0))
+    assert(of.facts.forall(facts => !facts.isStalled && facts.idleMs == 0))
   }
 
   test("with on_stall = fail the query ends, and a new start counts anew") {

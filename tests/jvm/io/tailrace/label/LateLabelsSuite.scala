@@ -34,7 +34,7 @@ class LateLabelsSuite extends SparkSuite with SlowSuite {
         h.right(engaged(94, 11), engaged(97, 12), engaged(90, 13))
         h.step(far._1, far._2)
         assert(groups(h) == Map(1 -> Seq(10, 11, 12), 2 -> Seq(12)))
-        assert(h.total(LabelMetrics.LateRightRowsTaken) == 2 && h.total(LabelMetrics.LateRightRows) == 1)
+        assert(h.total(LabelMetrics.LateRightRowsAccepted) == 2 && h.total(LabelMetrics.LateRightRows) == 1)
         assert(h.dropped == 1)
       }
     }
@@ -69,7 +69,7 @@ class LateLabelsSuite extends SparkSuite with SlowSuite {
       at100(h)
       val now = h.right(engaged(94, 11), engaged(90, 12)).flatten
       assert(now == Seq(Emitted("k", Some(1), Seq(11)), Emitted("k", Some(4), Seq(11))))
-      assert(h.total(LabelMetrics.LateRightRowsTaken) == 1 && h.total(LabelMetrics.LateRightRows) == 1)
+      assert(h.total(LabelMetrics.LateRightRowsAccepted) == 1 && h.total(LabelMetrics.LateRightRows) == 1)
     }
   }
 
@@ -91,7 +91,7 @@ class LateLabelsSuite extends SparkSuite with SlowSuite {
       h.right(engaged(94, 11), engaged(100, 12))
       h.step(far._1, far._2)
       assert(groups(h) == Map(1 -> Seq(10), 2 -> Nil))
-      assert(h.total(LabelMetrics.LateRightRowsTaken) == 0 && h.total(LabelMetrics.LateRightRows) == 2)
+      assert(h.total(LabelMetrics.LateRightRowsAccepted) == 0 && h.total(LabelMetrics.LateRightRows) == 2)
     }
   }
 }

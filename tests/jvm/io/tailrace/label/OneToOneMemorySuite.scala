@@ -16,7 +16,7 @@ import org.scalatest.time.{Seconds, Span}
 import io.tailrace.state.RowMemory
 import io.tailrace.testkit.{JoinData, JoinFixture, SlowSuite}
 
-/** Pairs of `exactly_one` where one key has several times the rows that fit in memory, on both sides, in tasks without a
+/** Pairs of `one_to_one` where one key has several times the rows that fit in memory, on both sides, in tasks without a
   * query. The work mustn't grow with the square of the rows: at this size that would take hours.
   */
 final class OneToOneMemorySuite extends AnyFunSuite with JoinFixture with TimeLimits with SlowSuite {
@@ -30,7 +30,7 @@ final class OneToOneMemorySuite extends AnyFunSuite with JoinFixture with TimeLi
     OneGroup(MatchPolicy.All, None),
     marksLate = false,
     MatchStrategy.Eager,
-    exactlyOne = true
+    oneToOne = true
   )
 
   /** A row by its time and its content, in which a number stands with its lowest byte first. */
@@ -110,7 +110,7 @@ final class OneToOneMemorySuite extends AnyFunSuite with JoinFixture with TimeLi
     assert(out.size == out.toSet.size)
     val (found, expected) = (out.toSet, oracle.pairs.toSet)
     assert(found == expected, s"${(found -- expected).size} of ${expected.size} pairs differ")
-    assert(metrics(LabelMetrics.MatchesLeftOut).value == oracle.leftOut)
+    assert(metrics(LabelMetrics.MatchesDropped).value == oracle.leftOut)
     provider.close()
   }
 

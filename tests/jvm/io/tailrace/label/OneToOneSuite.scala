@@ -7,7 +7,7 @@ import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.{micros, seconds}
 import io.tailrace.testkit._
 
-/** Where the data breaks the promise of `exactly_one`, the pairs of a key with many rows don't depend on the memory. */
+/** Where the data breaks the promise of `one_to_one`, the pairs of a key with many rows don't depend on the memory. */
 final class OneToOneSuite extends SparkSuite with SlowSuite {
   private type Batch = (Seq[Served], Seq[Engaged])
 
@@ -17,7 +17,7 @@ final class OneToOneSuite extends SparkSuite with SlowSuite {
   private def query(seconds: Int, delay: Int, bufferBytes: Int)(body: StreamHarness => Unit): Unit =
     withDirectory { d =>
       withConf(TailraceConf.BatchBufferBytes.key -> bufferBytes, TailraceConf.CompactionRuns.key -> 2) {
-        val o = options(s"$seconds seconds").copy(before = "3 seconds", how = "inner", exactlyOne = true)
+        val o = options(s"$seconds seconds").copy(before = "3 seconds", how = "inner", oneToOne = true)
         body(new StreamHarness(spark, d)(join(o, s"$delay seconds", s"$delay seconds")).start())
       }
     }
@@ -28,7 +28,7 @@ final class OneToOneSuite extends SparkSuite with SlowSuite {
         h.left((1 to 80).map(i => Served("k", seconds(100.0 + i), i)): _*)
         h.left(Served("k", seconds(99), 81))
         assert(h.right(Engaged("k", seconds(200), 1)).flatten.map(_.id.get) == Seq(81))
-        assert(h.total(LabelMetrics.MatchesLeftOut) == 80)
+        assert(h.total(LabelMetrics.MatchesDropped) == 80)
         // And those of one time by their content.
         h.left((85 to 82 by -1).map(i => Served("k", seconds(98), i)): _*)
         assert(h.right((2 to 3).map(Engaged("k", seconds(200), _)): _*).flatten.map(_.id.get) == Seq(82, 83))
@@ -64,12 +64,12 @@ final class OneToOneSuite extends SparkSuite with SlowSuite {
             after * 1000000L,
             grouped = false,
             delays = (30000, 30000),
-            exactlyOne = true
+            oneToOne = true
           )
         var leftOut = 0L
         batches(seed).zipWithIndex.foreach { case ((served, engaged), i) =>
           if (i == 3) {
-            leftOut = h.total(LabelMetrics.MatchesLeftOut)
+            leftOut = h.total(LabelMetrics.MatchesDropped)
             h.restart()
             oracle.restart()
           }
@@ -79,7 +79,7 @@ final class OneToOneSuite extends SparkSuite with SlowSuite {
           )
         }
         assert(
-          leftOut + h.total(LabelMetrics.MatchesLeftOut) == oracle.matchesLeftOut,
+          leftOut + h.total(LabelMetrics.MatchesDropped) == oracle.matchesDropped,
           s"seed $seed, $bytes bytes"
         )
       }

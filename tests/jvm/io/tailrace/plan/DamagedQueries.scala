@@ -140,7 +140,7 @@ private[plan] object DamagedQueries {
     DamagedQuery("join of first matches", schedule, rest, 6)(
       joined(join.copy(`match` = "first", release = "decided"))
     ),
-    DamagedQuery("join of pairs", schedule, rest, 6)(joined(join.copy(how = "inner", exactlyOne = true))),
+    DamagedQuery("join of pairs", schedule, rest, 6)(joined(join.copy(how = "inner", oneToOne = true))),
     // Left rows without a right row stay beside those that are marked.
     DamagedQuery("synced join of pairs", schedule, rest, 6)((served, logs) =>
       syncPairs(served, logs.where("id < 0 OR id % 3 <> 1"))

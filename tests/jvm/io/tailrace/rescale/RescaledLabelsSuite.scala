@@ -91,7 +91,7 @@ final class RescaledLabelsSuite extends SparkSuite with SlowSuite {
 
   Seq("lazy", "eager").foreach { strategy =>
     test(s"what silence has let out stays out over a rescaling, and later rows for it are late: $strategy") {
-      val o = options("10 seconds").copy(before = "5 seconds", onLate = "mark", closeAfter = Some("1 hour"))
+      val o = options("10 seconds").copy(before = "5 seconds", onLate = "mark", idleTimeout = Some("1 hour"))
       withConf(TailraceConf.JoinStrategy.key -> strategy) {
         withClock { (directory, clock) =>
           queryIn(directory, o) { (h, rescale) =>
@@ -114,7 +114,7 @@ final class RescaledLabelsSuite extends SparkSuite with SlowSuite {
             h.right(engaged(103, 24, "another"))
             val next = silence(h, clock)
             assert(next == Emitted.sorted(keys.map(k => Emitted(k, Some(22), Seq(10, 23)))))
-            assert(h.total(LabelMetrics.ClosedBySilence) == 8 && h.changed.isEmpty)
+            assert(h.total(LabelMetrics.FlushedByIdleTimeout) == 8 && h.changed.isEmpty)
             rescale(2)
             h.right(engaged(104, 25, "another"))
             assert(silence(h, clock).isEmpty, "nothing waits")

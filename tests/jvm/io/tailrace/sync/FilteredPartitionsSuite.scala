@@ -17,7 +17,7 @@ final class FilteredPartitionsSuite extends PartitionRulesSuite {
     assert(partitions.listed(all(filtered.copy(unread = Some(5L))))("a" -> 120).release == Unknown)
     assert(partitions.right.condition("b").contains(PartitionCondition.Waiting))
     assert(partitions.listed(all(filtered))("a" -> 130).release == Unknown)
-    assert(partitions.right.holder.exists(_.silentMs == 2))
+    assert(partitions.right.holder.exists(_.idleMs == 2))
     assert(partitions.listed(all(filtered))("a" -> 200).release == 190)
     assert(partitions.right.condition("b").contains(PartitionCondition.Running))
     assert(partitions.listed(all(filtered))("a" -> 300).release == 290)

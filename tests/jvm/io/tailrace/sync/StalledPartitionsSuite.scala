@@ -4,8 +4,8 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.tailrace.StreamAccess
 
 import io.tailrace.common.Policy
-import io.tailrace.testkit.{FakeRecord, SlowSuite}
 import io.tailrace.testkit.LoggedStream.logged
+import io.tailrace.testkit.{FakeRecord, SlowSuite}
 
 /** Partitions and sides of a query that give nothing. */
 final class StalledPartitionsSuite extends SyncProgressQuerySuite with SlowSuite {
@@ -49,7 +49,7 @@ final class StalledPartitionsSuite extends SyncProgressQuerySuite with SlowSuite
       query.add(right.addData(logged("c" -> 100))): Unit
       query.add(right.addData(logged("c" -> 101))): Unit
       query.add(right.addData(logged("c" -> 102))): Unit
-      assert(query.waitsFor == Seq("left (none yet) stalled"))
+      assert(query.heldBackBy == Seq("left (none yet) stalled"))
       query.add(left.addData(logged("a" -> 110))): Unit
       StreamAccess.betweenBatches(query.streaming)(left.addData(logged("a" -> 112)): Unit)
       val (condition, parameters) = failureOf(query.streaming)
@@ -71,13 +71,13 @@ final class StalledPartitionsSuite extends SyncProgressQuerySuite with SlowSuite
       query.start()
       query.streaming.processAllAvailable()
       assert(query.next.release == SyncTimes.Unknown)
-      assert(query.waitsFor == Seq("right views-1 waiting"))
+      assert(query.heldBackBy == Seq("right views-1 waiting"))
       assert(query.add(right.add("views", 1, at(90))).release == time(85))
       // A new one is known before it has given anything; a restart doesn't forget it.
       assert(query.add(right.add("views", 2)).release == time(85))
       query.restart()
       assert(query.add { right.add("views", 1, at(200)); right.add("views", 0, at(200)) }.release == time(85))
-      assert(query.waitsFor == Seq("right views-2 waiting"))
+      assert(query.heldBackBy == Seq("right views-2 waiting"))
       assert(query.add(right.remove("views", 2)).release == time(195))
       query.streaming.stop()
     }
@@ -95,7 +95,7 @@ final class StalledPartitionsSuite extends SyncProgressQuerySuite with SlowSuite
       left.add("clicks", 0, at(1000))
       right.add("views", 0, at(100))
       right.add("views", 1, at(100))
-      def rights = query.waitsFor.filter(_.startsWith("right"))
+      def rights = query.heldBackBy.filter(_.startsWith("right"))
       query.start()
       query.streaming.processAllAvailable()
       query.add(right.add("views", 0, at(200))): Unit
@@ -127,7 +127,7 @@ final class StalledPartitionsSuite extends SyncProgressQuerySuite with SlowSuite
     withClock { (checkpoint, clock) =>
       val (left, right, query) = topics(checkpoint, Settings.copy(stallAfterMs = 2))(_.where("id >= 0"))
       val filtered = FakeRecord("k", time(10), -1)
-      def rights = query.waitsFor.filter(_.startsWith("right"))
+      def rights = query.heldBackBy.filter(_.startsWith("right"))
       def add(second: Double, other: FakeRecord*): SyncTimes = {
         clock.advance(2)
         query.add { right.add("views", 0, at(second)); right.add("views", 1, other: _*) }

@@ -35,7 +35,7 @@ private[sync] trait SyncFixture extends StoreFixture { self: Suite =>
       onDuplicate: Policy = Policy.Emit,
       emitsUnmatchedRight: Boolean = false,
       syncDelay: Long = 5000000,
-      exactlyOne: Boolean = false
+      oneToOne: Boolean = false
   ): SyncSettings =
     SyncSettings(
       "test",
@@ -46,7 +46,7 @@ private[sync] trait SyncFixture extends StoreFixture { self: Suite =>
       onDuplicate,
       emitsUnmatchedRight,
       None,
-      exactlyOne = exactlyOne
+      oneToOne = oneToOne
     )
 
   def row(r: SyncRow): InternalRow =

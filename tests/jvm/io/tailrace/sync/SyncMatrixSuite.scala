@@ -139,6 +139,6 @@ object SyncMatrixSuite {
     stallAfterMs = 2000,
     onDuplicate = Policy.Emit,
     emitsUnmatchedRight = false,
-    maxPending = None
+    maxBuffered = None
   )
 }

@@ -19,10 +19,10 @@ import io.tailrace.testkit.{
   Warnings
 }
 
-/** `max_pending`: while a partition stalls, the others are not read beyond it. */
-final class SyncMaxPendingSuite extends SparkSuite with TempDirectory with SlowSuite {
+/** `max_buffered`: while a partition stalls, the others are not read beyond it. */
+final class SyncMaxBufferedSuite extends SparkSuite with TempDirectory with SlowSuite {
   private val options =
-    SyncOptions("at", "at", window = "1 hour", syncDelay = "1 second", maxPending = Some(20))
+    SyncOptions("at", "at", window = "1 hour", syncDelay = "1 second", maxBuffered = Some(20))
 
   private def rows(seconds: Range): Seq[FakeRecord] =
     seconds.map(s => FakeRecord(s"k$s", s * 1000000L, s.toLong))
@@ -63,7 +63,7 @@ final class SyncMaxPendingSuite extends SparkSuite with TempDirectory with SlowS
       }
       val held = observed(query)
       // Above twenty no batch of five is read any more.
-      assert(held.getAs[Long]("heldLeft") <= 25 && held.getAs[Long]("heldRight") <= 26, held)
+      assert(held.getAs[Long]("bufferedLeft") <= 25 && held.getAs[Long]("bufferedRight") <= 26, held)
       assert(read(query) < 2 * 65 + 1)
       assert(spark.table("pending").count() == 0)
       // The one that is waited for isn't held back, however much is held.
@@ -115,7 +115,7 @@ final class SyncMaxPendingSuite extends SparkSuite with TempDirectory with SlowS
         .start()
       query.awaitTermination()
       assert(read(query) == 2 * 60 + 1)
-      assert(observed(query).getAs[Long]("heldLeft") == 60)
+      assert(observed(query).getAs[Long]("bufferedLeft") == 60)
     }
     assert(told.count(_.startsWith("TAILRACE_SYNC_HELD")) == 1 && told.last.contains("60 left rows"))
   }
@@ -142,7 +142,7 @@ final class SyncMaxPendingSuite extends SparkSuite with TempDirectory with SlowS
       try {
         query.processAllAvailable()
         assert(read(query) == 30)
-        assert(observed(query).getAs[Long]("heldLeft") == 2)
+        assert(observed(query).getAs[Long]("bufferedLeft") == 2)
       } finally query.stop()
     }
   }
@@ -156,7 +156,7 @@ final class SyncMaxPendingSuite extends SparkSuite with TempDirectory with SlowS
       impressions.add("impressions", 0, rows(seconds): _*)
     }
     def run(): Seq[Long] = {
-      val query = join(bids, impressions, options.copy(maxPending = Some(40))).writeStream
+      val query = join(bids, impressions, options.copy(maxBuffered = Some(40))).writeStream
         .format("noop")
         .option("checkpointLocation", s"$directory/checkpoint")
         .start()
@@ -184,7 +184,7 @@ final class SyncMaxPendingSuite extends SparkSuite with TempDirectory with SlowS
         bids.add("bids", 0, (0 until 5).map(n => FakeRecord("k0", (i * 5 + n) * 1000000L, i * 5L + n)): _*)
         query.processAllAvailable()
       }
-      assert(observed(query).getAs[Long]("heldLeft") <= 25 && read(query) <= 27)
+      assert(observed(query).getAs[Long]("bufferedLeft") <= 25 && read(query) <= 27)
       impressions.add("impressions", 0, FakeRecord("k0", 1000L * 1000000, -2))
       val deadline = System.nanoTime + 60L * 1000000000
       while (spark.table("pending").count() < 61 && System.nanoTime < deadline) query.processAllAvailable()
@@ -198,19 +198,20 @@ final class SyncMaxPendingSuite extends SparkSuite with TempDirectory with SlowS
     val files = spark.readStream.schema("k string, at timestamp, partition int").parquet(directory.getPath)
     def joined(changed: SyncOptions) = Tailrace.syncJoin(files, bids.frame(spark), Seq("k" -> "k"), changed)
     val error = intercept[TailraceAnalysisException](joined(options))
-    assert(error.getCondition == "TAILRACE_SYNC_MAX_PENDING_UNSUPPORTED")
+    assert(error.getCondition == "TAILRACE_SYNC_MAX_BUFFERED_UNSUPPORTED")
     def told(changed: SyncOptions) = Warnings.of(SyncNotices.getClass.getName.stripSuffix("$")) {
       val query = joined(changed).writeStream
         .format("noop")
         .trigger(Trigger.AvailableNow())
-        .option("checkpointLocation", s"$directory/${changed.maxPending.isDefined}")
+        .option("checkpointLocation", s"$directory/${changed.maxBuffered.isDefined}")
         .start()
       query.awaitTermination()
     }
-    val unlimited = told(options.copy(maxPending = SyncOptions("at", "at", "1 hour", "1 second").maxPending))
+    val unlimited =
+      told(options.copy(maxBuffered = SyncOptions("at", "at", "1 hour", "1 second").maxBuffered))
     assert(
       unlimited.count(_.startsWith("TAILRACE_SYNC_UNLIMITED")) == 1 && unlimited.head.contains("left side")
     )
-    assert(told(options.copy(maxPending = None)).isEmpty)
+    assert(told(options.copy(maxBuffered = None)).isEmpty)
   }
 }

@@ -43,16 +43,16 @@ final class SyncMemorySuite extends AnyFunSuite with SyncFixture with CampaignSu
       window: Long = 20 * second,
       syncDelay: Long = 5 * second,
       bufferBytes: Long = 64 * MiB,
-      exactlyOne: Boolean = false
+      oneToOne: Boolean = false
   ): Unit = {
     emptyDirectory()
     val data = new Data(new Random(seed), hot, (memory / 12).toInt)
-    val chosen = settings(window, onDuplicate, emitsUnmatchedRight = true, syncDelay, exactlyOne)
-    val oracle = new SyncOracle(window, syncDelay, onDuplicate.name, true, exactlyOne)
+    val chosen = settings(window, onDuplicate, emitsUnmatchedRight = true, syncDelay, oneToOne)
+    val oracle = new SyncOracle(window, syncDelay, onDuplicate.name, true, oneToOne)
     val provider = newProvider()
     val end = 2L * spread * second
-    // With exactly_one, the second batch has rows that rows of the first have waited for.
-    val ends = if (exactlyOne) Seq(None, Some(0L), Some(end)) else Seq(None, Some(end))
+    // With one_to_one, the second batch has rows that rows of the first have waited for.
+    val ends = if (oneToOne) Seq(None, Some(0L), Some(end)) else Seq(None, Some(end))
     ends.zipWithIndex.foreach { case (time, batch) =>
       val (left, right) = (data.rows(spread), data.rows(spread))
       val times = time.fold(SyncTimes(SyncTimes.Unknown, SyncTimes.Unknown))(t => SyncTimes(t, t))
@@ -73,7 +73,7 @@ final class SyncMemorySuite extends AnyFunSuite with SyncFixture with CampaignSu
         rows.map(o => (o.left.getOrElse(-1), o.right.getOrElse(-1), o.mark, o.key.map(_.length))).sorted
       assert(ids(leftOut) == ids(expected), s"batch $batch")
       assert(ids(rightOut) == ids(expectedRight), s"batch $batch")
-      assert(done.held.left == oracle.heldLeft.size && done.held.right == oracle.heldRight.size)
+      assert(done.held.left == oracle.bufferedLeft.size && done.held.right == oracle.bufferedRight.size)
     }
   }
 
@@ -89,8 +89,8 @@ final class SyncMemorySuite extends AnyFunSuite with SyncFixture with CampaignSu
 
   Seq(0, 50).foreach { hot =>
     test(s"rows come out before they are released, and the others are written back, $hot % of one key") {
-      run(5, Policy.Mark, hot, exactlyOne = true)
-      run(6, Policy.Mark, hot, spread = 20, exactlyOne = true, bufferBytes = 100000)
+      run(5, Policy.Mark, hot, oneToOne = true)
+      run(6, Policy.Mark, hot, spread = 20, oneToOne = true, bufferBytes = 100000)
     }
   }
 

@@ -37,9 +37,9 @@ final class SyncOracleSuite extends AnyFunSuite with SyncFixture {
     val onDuplicate = oneOf(Policy.onDuplicate: _*)
     val emitRight = random.nextBoolean()
     val syncDelay = oneOf(0L, 2L, 30L) * second
-    val exactlyOne = random.nextBoolean()
-    val chosen = settings(window, onDuplicate, emitRight, syncDelay, exactlyOne)
-    val oracle = new SyncOracle(window, syncDelay, onDuplicate.name, emitRight, exactlyOne)
+    val oneToOne = random.nextBoolean()
+    val chosen = settings(window, onDuplicate, emitRight, syncDelay, oneToOne)
+    val oracle = new SyncOracle(window, syncDelay, onDuplicate.name, emitRight, oneToOne)
     val keys = oneOf(3, 40, 1000)
     val layout = SyncLayout(oneOf(1L, second, 1000 * second), oneOf(1, 5, 2048), oneOf(2, 5, 64))
     val hash = if (random.nextInt(3) == 0) Colliding else KeyHash.XX64
@@ -97,14 +97,14 @@ final class SyncOracleSuite extends AnyFunSuite with SyncFixture {
       assert(leftOut.sortBy(_.toString) == expected.sortBy(_.toString), s"batch $i")
       assert(rightOut.sortBy(_.toString) == expectedRight.sortBy(_.toString), s"batch $i")
       done.metrics.foreach { case (name, value) => total = total.updated(name, total(name) + value) }
-      assert(done.held.left == oracle.heldLeft.size, s"batch $i")
-      assert(done.held.right == oracle.heldRight.size, s"batch $i")
+      assert(done.held.left == oracle.bufferedLeft.size, s"batch $i")
+      assert(done.held.right == oracle.bufferedRight.size, s"batch $i")
       assert(done.state.getOrElse("held-left", 0) == done.held.left, s"batch $i")
       assert(done.state.getOrElse("held-right", 0) == done.held.right, s"batch $i")
       assert(done.state.keySet.subsetOf(Set("held-left", "held-right")))
       assert(done.rows == done.held.left + done.held.right, s"batch $i")
-      assert(done.held.oldestLeft.isDefined == oracle.heldLeft.nonEmpty)
-      assert(done.held.oldestLeft.forall(t => oracle.heldLeft.forall(_.time.get >= t)), s"batch $i")
+      assert(done.held.oldestLeft.isDefined == oracle.bufferedLeft.nonEmpty)
+      assert(done.held.oldestLeft.forall(t => oracle.bufferedLeft.forall(_.time.get >= t)), s"batch $i")
       if (last) assert(done.state.isEmpty && done.files == 0)
     }
     assert(total(SyncMetrics.Matched) == oracle.matched)

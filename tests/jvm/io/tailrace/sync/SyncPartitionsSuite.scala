@@ -53,7 +53,7 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
     // No row came for an hour: no partition was silent while others gave rows.
     clock += 3600000
     partitions.batch()("a" -> 200): Unit
-    assert(partitions.right.stalled.isEmpty && partitions.right.holder.get.silentMs == 1)
+    assert(partitions.right.stalled.isEmpty && partitions.right.holder.get.idleMs == 1)
     partitions.batch()("a" -> 210): Unit
     assert(partitions.right.stalled.isEmpty)
     partitions.batch()("a" -> 220): Unit
@@ -75,7 +75,7 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
     val second = new SyncPartitions(settings)
     second.restore(SyncFile.decode(SyncFile.encode(first.file, "join/1"), "file", "join/1"))
     second.batch()("a" -> 400): Unit
-    assert(second.right.stalled.isEmpty && second.right.holder.get.silentMs == 2)
+    assert(second.right.stalled.isEmpty && second.right.holder.get.idleMs == 2)
     second.batch()("a" -> 500): Unit
     assert(second.right.stalled.exists(_.partition == "b"))
   }
@@ -97,7 +97,7 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
     // Nor is it when it may be read again, and hasn't been yet.
     partitions.listed(Some(Seq("a", "b").map(ListedPartition(_))))("a" -> 110): Unit
     assert(partitions.right.condition("b").get != PartitionCondition.Excluded)
-    assert(partitions.right.holder.exists(_.silentMs == 1))
+    assert(partitions.right.holder.exists(_.idleMs == 1))
   }
 
   test("the join doesn't wait for an excluded partition until it is in time again") {
@@ -206,7 +206,7 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
     partitions.batch("e" -> 1, "f" -> 1)("a" -> 1000, "b" -> 100): Unit
     (1 to 10).foreach(_ => batch(ListedPartition("b", Some(3L)), hasUnread = true))
     assert(partitions.right.condition("b").contains(PartitionCondition.Slow))
-    assert(partitions.left.holder.exists(_.silentMs == 0))
+    assert(partitions.left.holder.exists(_.idleMs == 0))
     (1 to 3).foreach(_ => batch(ListedPartition("b", Some(0L))))
     assert(partitions.right.condition("b").contains(PartitionCondition.Excluded))
     assert(partitions.left.condition("e").contains(PartitionCondition.Excluded))

@@ -92,7 +92,7 @@ abstract class SyncProgressQuerySuite extends SparkSuite {
         .observedMetrics
         .get("tailrace.syncJoin.clicks")
 
-    def waitsFor: Seq[String] =
+    def heldBackBy: Seq[String] =
       metrics.getSeq[Row](6).map(w => s"${w.getString(0)} ${w.getString(1)} ${w.getString(5)}")
   }
 
@@ -131,6 +131,6 @@ object SyncProgressQuerySuite {
     stallAfterMs = 600000,
     onDuplicate = Policy.Emit,
     emitsUnmatchedRight = false,
-    maxPending = None
+    maxBuffered = None
   )
 }

@@ -25,7 +25,7 @@ final class SyncProgressStreamSuite extends SyncProgressQuerySuite {
       )
       assert(query.add(right.addData(logged("c" -> 20))) == SyncTimes(time(8), time(8)))
       assert(query.add(right.addData(logged("d" -> 30))) == SyncTimes(time(15), time(10)))
-      assert(query.waitsFor == Seq("right c slow"))
+      assert(query.heldBackBy == Seq("right c slow"))
 
       query.restart()
       // A batch that does all of its work, but for being committed.
@@ -210,7 +210,7 @@ final class SyncProgressStreamSuite extends SyncProgressQuerySuite {
       assert(query.next.release == time(75))
       query.add(right.addData(logged("a" -> 110, "a/null" -> 111, "eu/west-1" -> 110))): Unit
       assert(query.next.release == time(85))
-      assert(query.waitsFor == Seq("right eu-west-1 slow"))
+      assert(query.heldBackBy == Seq("right eu-west-1 slow"))
     }
   }
 

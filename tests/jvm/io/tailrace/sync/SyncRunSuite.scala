@@ -65,7 +65,7 @@ final class SyncRunSuite extends AnyFunSuite with TempDirectory {
     join.read(Right, 0, 0).read.add(told(1, "b", 110, rows = 0))
     join.end(0, nothingListed)
     val metrics: Row = join.metrics
-    assert(metrics.getAs[Long]("heldLeft") == 13 && metrics.getAs[Long]("heldRight") == 24)
+    assert(metrics.getAs[Long]("bufferedLeft") == 13 && metrics.getAs[Long]("bufferedRight") == 24)
     assert(metrics.getAs[Long]("possiblyMissed") == 3)
     assert(join.next.release == 110)
   }

@@ -27,13 +27,13 @@ object HostQueries {
   /** Seconds of event time of a batch. */
   private val Length = 3
 
-  val syncJoin: Query = synced(exactlyOne = false)
-  val syncPairs: Query = synced(exactlyOne = true)
+  val syncJoin: Query = synced(oneToOne = false)
+  val syncPairs: Query = synced(oneToOne = true)
 
-  private def synced(exactlyOne: Boolean): Query = (served, logs) => {
+  private def synced(oneToOne: Boolean): Query = (served, logs) => {
     val host = Seq("host")
     val options = SyncOptions("at", "at", "1 hour", "1 second", leftPartition = host, rightPartition = host)
-    Tailrace.syncJoin(served, logs, Seq("id" -> "id"), options.copy(exactlyOne = exactlyOne))
+    Tailrace.syncJoin(served, logs, Seq("id" -> "id"), options.copy(oneToOne = oneToOne))
   }
 
   val watermark: Query = (_, logs) => waiting(logs).groupBy("at").count()

@@ -16,7 +16,7 @@ import scala.collection.mutable.ArrayBuffer
   *
   * @param delays     of the left and the right watermark, in milliseconds
   * @param lateLabels whether late right rows are taken
-  * @param exactlyOne whether paired rows are gone
+  * @param oneToOne whether paired rows are gone
   * @param decided    whether a left row comes out when the watermark has passed its first match
   */
 final class JoinOracle(
@@ -28,7 +28,7 @@ final class JoinOracle(
     marksLate: Boolean = false,
     delays: (Long, Long) = (0L, 0L),
     lateLabels: Boolean = true,
-    exactlyOne: Boolean = false,
+    oneToOne: Boolean = false,
     decided: Boolean = false
 ) {
   private val lefts = new ArrayBuffer[Served]
@@ -42,7 +42,7 @@ final class JoinOracle(
   var lateRight = 0L
   var lateTaken = 0L
   var nullRight = 0L
-  var matchesLeftOut = 0L
+  var matchesDropped = 0L
 
   /** What the batch with these rows gives, then the batch without rows that follows if the watermark has moved. */
   def step(served: Seq[Served], engaged: Seq[Engaged]): Seq[Seq[Emitted]] = {
@@ -88,7 +88,7 @@ final class JoinOracle(
       waiting.clear()
       waiting ++= rest
       out ++= expired.map(group)
-    } else if (exactlyOne) {
+    } else if (oneToOne) {
       val pairs = oneToOne(inTime, takenR)
       out ++= pairs.map { case (l, r) => Emitted(l.k, Some(l.id), Seq(r.rid), None) }
     } else {
@@ -112,7 +112,7 @@ final class JoinOracle(
   private def oneToOne(served: Seq[Served], engaged: Seq[Engaged]): Seq[(Served, Engaged)] = {
     val pairs = new ArrayBuffer[(Served, Engaged)]
     def free[T <: AnyRef](rows: ArrayBuffer[T], row: T): Unit = rows.remove(rows.indexWhere(_ eq row)): Unit
-    def count(all: Int, found: Option[_]): Unit = matchesLeftOut += all - found.size
+    def count(all: Int, found: Option[_]): Unit = matchesDropped += all - found.size
     val news = ArrayBuffer.from(served.sortWith(servedBefore))
     val earlierRights = rights.toSeq
     news.toSeq.foreach { l =>

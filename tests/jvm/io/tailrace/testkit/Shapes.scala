@@ -143,12 +143,12 @@ object Shape {
     }
 
     private def synced: Step = {
-      val exactlyOne = random.nextBoolean()
-      val text = if (exactlyOne) "sync_join(l, r, exactly_one)" else "sync_join(l, r)"
-      Step(text, once = true, weight = 1)((l, r, _) => syncedFrame(l, r, exactlyOne))
+      val oneToOne = random.nextBoolean()
+      val text = if (oneToOne) "sync_join(l, r, one_to_one)" else "sync_join(l, r)"
+      Step(text, once = true, weight = 1)((l, r, _) => syncedFrame(l, r, oneToOne))
     }
 
-    private def syncedFrame(l: DataFrame, r: DataFrame, exactlyOne: Boolean): DataFrame = {
+    private def syncedFrame(l: DataFrame, r: DataFrame, oneToOne: Boolean): DataFrame = {
       val joined =
         if (l.isStreaming) {
           val options = SyncOptions(
@@ -158,7 +158,7 @@ object Shape {
             syncDelay = Delay,
             leftPartition = Seq("kind"),
             rightPartition = Seq("kind"),
-            exactlyOne = exactlyOne
+            oneToOne = oneToOne
           )
           Tailrace.syncJoin(l.withWatermark("t", Delay), r, Seq("id" -> "id"), options)
         } else {

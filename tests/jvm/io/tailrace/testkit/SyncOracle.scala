@@ -16,14 +16,14 @@ final case class SyncOut(
 /** The synced join by brute force, a partition and a batch at a time. Shares no code with the engine.
   *
   * @param onDuplicate what is done about duplicates: "emit", "drop" or "mark"
-  * @param exactlyOne  whether a left row that waits comes out as soon as its right row is there
+  * @param oneToOne  whether a left row that waits comes out as soon as its right row is there
   */
 final class SyncOracle(
     window: Long,
     syncDelay: Long,
     onDuplicate: String,
     emitRight: Boolean,
-    exactlyOne: Boolean = false
+    oneToOne: Boolean = false
 ) {
   private val reach = Math.min(window, syncDelay)
 
@@ -35,10 +35,10 @@ final class SyncOracle(
 
   var matched, unmatchedLeft, unmatchedRight, duplicateLeft, duplicateRight, lateLeft, nullRight, tooFar = 0L
 
-  def heldLeft: Seq[SyncRow] = lefts.map(_._1).toSeq
+  def bufferedLeft: Seq[SyncRow] = lefts.map(_._1).toSeq
 
   /** Rows that may still be joined. */
-  def heldRight: Seq[SyncRow] = rights.map(_._1).toSeq
+  def bufferedRight: Seq[SyncRow] = rights.map(_._1).toSeq
 
   private def mark(duplicate: Boolean) = Option.when(onDuplicate == "mark" && duplicate)("duplicate")
 
@@ -72,7 +72,7 @@ final class SyncOracle(
 
     val now = (releasedBefore ++ release).maxOption
     def isDue(left: SyncRow) = now.exists(left.time.get < _)
-    val asked = lefts.toSeq.filter(l => exactlyOne || isDue(l._1))
+    val asked = lefts.toSeq.filter(l => oneToOne || isDue(l._1))
     lefts.filterInPlace(l => !isDue(l._1))
     asked.groupBy(_._1.key).values.foreach { rows =>
       rows.map(_._1).sortBy(order).zipWithIndex.foreach { case (left, n) =>

@@ -157,7 +157,7 @@ final class WhySuite extends SparkSuite with SlowSuite {
 
   test("the parts of a hot key are one key, and its right rows are there once") {
     withDirectory { d =>
-      val hot = window.copy(hot = Seq(Seq("a")), hotParts = 3)
+      val hot = window.copy(saltedKeys = Seq(Seq("a")), saltBuckets = 3)
       val harness = new StreamHarness(spark, d)(join(hot)).start()
       val left = (1 to 9).map(i => Served("a", seconds(i / 10.0), i))
       harness.step(left :+ Served("b", seconds(2), 20), Seq(Engaged("a", seconds(2), 1))): Unit
@@ -171,15 +171,15 @@ final class WhySuite extends SparkSuite with SlowSuite {
     }
   }
 
-  private def synced(exactlyOne: Boolean)(served: DataFrame, engaged: DataFrame): DataFrame = {
+  private def synced(oneToOne: Boolean)(served: DataFrame, engaged: DataFrame): DataFrame = {
     val (left, right) = (Seq("id"), Seq("rid"))
-    val options = SyncOptions("t", "rt", "1 minute", "5 seconds", left, right, exactlyOne = exactlyOne)
+    val options = SyncOptions("t", "rt", "1 minute", "5 seconds", left, right, oneToOne = oneToOne)
     Tailrace.syncJoin(served, engaged, Seq("k" -> "k"), options)
   }
 
   test("a left row of a synced join that has come out before its time isn't among those that wait") {
     withDirectory { d =>
-      val harness = new StreamHarness(spark, d)(synced(exactlyOne = true)).start()
+      val harness = new StreamHarness(spark, d)(synced(oneToOne = true)).start()
       val lefts = Seq(Served("a", seconds(10), 0), Served("b", seconds(20), 0))
       assert(harness.step(lefts, Seq(Engaged("x", seconds(2), 1))).flatten.isEmpty)
       assert(harness.step(Nil, Seq(Engaged("a", seconds(11), 2))).flatten.flatMap(_.id) == Seq(0))
@@ -192,7 +192,7 @@ final class WhySuite extends SparkSuite with SlowSuite {
 
   test("a synced join's row comes out when the slowest right partition is past the time that it says") {
     withDirectory { d =>
-      val harness = new StreamHarness(spark, d)(synced(exactlyOne = false)).start()
+      val harness = new StreamHarness(spark, d)(synced(oneToOne = false)).start()
       harness.step(
         Seq(Served("a", seconds(10), 0), Served("b", seconds(20), 0)),
         Seq(Engaged("a", seconds(11), 1), Engaged("x", seconds(40), 2))

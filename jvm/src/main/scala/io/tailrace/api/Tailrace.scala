@@ -62,7 +62,7 @@ object Tailrace {
       on: Seq[(String, String)],
       options: JoinOptions
   ): DataFrame =
-    if (options.hot.isEmpty) joinByKeys(left, right, on, options)
+    if (options.saltedKeys.isEmpty) joinByKeys(left, right, on, options)
     else HotKeys.split(left, right, on, options)(joinByKeys(_, _, _, options))
 
   private def joinByKeys(
@@ -377,7 +377,7 @@ object Tailrace {
             lateLabels = settings.get("late_labels").map(_.toBoolean),
             release = settings.getOrElse("release", "closed"),
             `match` = if (settings.contains("release")) "first" else "all",
-            exactlyOne = settings.contains("exactly_one"),
+            oneToOne = settings.contains(JoinCheckpoint.OneToOne),
             // For how long, the state doesn't say: the query will.
             amendFor = exported.state.flatMap(_.amendsAfter).map(_ => TimeSpan("1 second"))
           )
@@ -452,7 +452,7 @@ object Tailrace {
   * would be the work of one task.
   *
   * {{{
-  *   on = item_id, hot = 7, hot_parts = 3          part
+  *   on = item_id, salted_keys = 7, salt_buckets = 3          part
   *   left   (7, 12:00) (7, 12:01) (8, 12:00)       1 0 | 0      by the row's time; 0 for other keys
   *   right  (7, 12:05) (8, 12:05)                  0 1 2 | 0    each right row of the key in all parts
   *   join on item_id and part
@@ -471,10 +471,10 @@ private object HotKeys {
   ): DataFrame = {
     val kinds = on.map { case (l, r) => comparedAs(left, l, right, r) }
     check(on, kinds, options)
-    val parts = options.hotParts
+    val parts = options.saltBuckets
     val byTime = pmod(xxhash64(named(options.leftTime)), lit(parts)).cast("int")
     val all = array((0 until parts).map(lit(_)): _*)
-    val keys = options.hot.map(_.zip(kinds).map { case (value, kind) => lit(value).cast(kind) })
+    val keys = options.saltedKeys.map(_.zip(kinds).map { case (value, kind) => lit(value).cast(kind) })
     def isHot(key: ((String, String)) => String): Column = {
       val columns = on.zip(kinds).map { case (pair, kind) => named(key(pair)).cast(kind) }
       if (columns.size == 1) columns.head.isin(keys.flatten: _*)
@@ -502,19 +502,20 @@ private object HotKeys {
 
   private def check(on: Seq[(String, String)], kinds: Seq[DataType], options: JoinOptions): Unit = {
     import options.arguments
-    arguments.number("the number of keys in hot", options.hot.size.toLong, least = 1, MostKeys)
-    arguments.number("hot_parts", options.hotParts.toLong, least = 2, MostParts)
-    options.hot.filter(_.size != on.size).foreach { values =>
+    arguments.number("the number of keys in salted_keys", options.saltedKeys.size.toLong, least = 1, MostKeys)
+    arguments.number("salt_buckets", options.saltBuckets.toLong, least = 2, MostParts)
+    options.saltedKeys.filter(_.size != on.size).foreach { values =>
       val allowed = s"one value for each key column, ${on.size}, in each of the keys"
-      throw arguments.invalid("hot", values.mkString(", "), allowed)
+      throw arguments.invalid("salted_keys", values.mkString(", "), allowed)
     }
-    on.map(_._1).zip(kinds).zip(options.hot.transpose).foreach { case ((key, kind), values) =>
+    on.map(_._1).zip(kinds).zip(options.saltedKeys.transpose).foreach { case ((key, kind), values) =>
       values.find(value => !SparkPlans.isValueOf(lit(value), kind)).foreach { value =>
-        throw arguments.invalid("hot", value, s"values of `$key`, which is compared as ${kind.sql}")
+        throw arguments.invalid("salted_keys", value, s"values of `$key`, which is compared as ${kind.sql}")
       }
     }
     // A late right row would be emitted once for each part.
-    if (options.onLate != "drop") throw arguments.invalid("on_late", options.onLate, "'drop' with `hot`")
+    if (options.onLate != "drop")
+      throw arguments.invalid("on_late", options.onLate, "'drop' with `salted_keys`")
   }
 
   /** Each row is compared with all of them. */

@@ -9,7 +9,7 @@ import org.apache.spark.sql.types.{StructField, StructType}
 import io.tailrace.common.{Mark, StepwiseRows}
 import io.tailrace.join.{
   BatchJoinExec,
-  CloseAfter,
+  IdleTimeout,
   JoinColumns,
   JoinErrors,
   JoinNode,
@@ -36,7 +36,7 @@ case class AsOfJoin(
 ) extends JoinNode {
   override def operator: String = "tailrace.as_of"
   override def writeChecks: Seq[WriteCheck] =
-    super.writeChecks ++ settings.closeAfterMs.map(_ => CloseAfter.Check)
+    super.writeChecks ++ settings.idleTimeoutMs.map(_ => IdleTimeout.Check)
   override def paired: Seq[Attribute] = Nil
   override def dropsRows: Boolean = false
   override def holdsRows: Boolean = true

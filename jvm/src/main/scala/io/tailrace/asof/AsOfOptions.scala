@@ -1,7 +1,7 @@
 package io.tailrace.asof
 
 import io.tailrace.common.{Arguments, CallDocument, Durations, Policy, TimeSpan}
-import io.tailrace.join.{CloseAfter, SideWords}
+import io.tailrace.join.{IdleTimeout, SideWords}
 
 /** The arguments of [[io.tailrace.api.Tailrace.asOf]] besides the DataFrames and the keys. Names and defaults
   * are those of Python.
@@ -11,7 +11,7 @@ import io.tailrace.join.{CloseAfter, SideWords}
   * @param into      the column of the right row
   * @param maxAge    the greatest age of the right row at `leftTime - delay`; none: any age
   * @param delay     the minimum time from the right row to `leftTime`
-  * @param closeAfter the idle time of the query after which buffered rows are flushed without advancing the watermark
+  * @param idleTimeout the idle time of the query after which buffered rows are flushed without advancing the watermark
   * @param onLate    "drop" or "mark": "mark" emits late left rows, without a right row and with the reason in a column
   *                  `_mark`
   * @param passesLate true: late left rows are emitted as ordinary rows, because they have a mark already
@@ -23,7 +23,7 @@ final case class AsOfOptions(
     into: String = "features",
     maxAge: Option[TimeSpan] = None,
     delay: TimeSpan = "0 seconds",
-    closeAfter: Option[TimeSpan] = None,
+    idleTimeout: Option[TimeSpan] = None,
     onLate: String = Policy.Drop.name,
     passesLate: Boolean = false,
     call: String = "tailrace.as_of",
@@ -38,7 +38,7 @@ final case class AsOfOptions(
       AsOfWindow(arguments.duration("delay", delay), maxAge.map(arguments.duration("max_age", _)))
     val marksLate = arguments.choice("on_late", onLate, Policy.onLate) == Policy.Mark
     val late = if (marksLate) LateLefts.Marked else if (passesLate) LateLefts.Passed else LateLefts.Dropped
-    AsOfSettings(window, into, late, closeAfter.map(arguments.millis(CloseAfter.Argument, _)))
+    AsOfSettings(window, into, late, idleTimeout.map(arguments.millis(IdleTimeout.Argument, _)))
   }
 }
 
@@ -49,7 +49,7 @@ object AsOfOptions {
     into = document("into").text,
     maxAge = document.get("max_age").map(_.duration),
     delay = document("delay").duration,
-    closeAfter = document.get("close_after").map(_.duration),
+    idleTimeout = document.get("idle_timeout").map(_.duration),
     onLate = document("on_late").text
   )
 }
@@ -72,13 +72,13 @@ final case class AsOfSettings(
     window: AsOfWindow,
     into: String,
     late: LateLefts = LateLefts.Dropped,
-    closeAfterMs: Option[Long] = None
+    idleTimeoutMs: Option[Long] = None
 ) {
 
   /** In `explain`, by the names of the arguments. */
   def text: String = {
     val age = window.maxAge.fold("")(age => s", max_age=${Durations.text(age)}")
-    val closing = closeAfterMs.fold("")(ms => s", close_after=${Durations.text(ms * 1000)}")
+    val closing = idleTimeoutMs.fold("")(ms => s", idle_timeout=${Durations.text(ms * 1000)}")
     val marks = if (late == LateLefts.Marked) ", on_late=mark" else ""
     s"into=$into, delay=${Durations.text(window.delay)}$age$marks$closing"
   }

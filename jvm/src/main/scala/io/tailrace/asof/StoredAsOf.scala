@@ -65,7 +65,7 @@ private final class AsOfDriver(settings: AsOfSettings, exec: PlannedJoin) extend
 
   private lazy val waiting = WaitingLeft.in(exec.session.sparkContext)
 
-  private lazy val closing = settings.closeAfterMs.map(new CloseAfter(exec, _, waiting))
+  private lazy val closing = settings.idleTimeoutMs.map(new IdleTimeout(exec, _, waiting))
 
   override def hasTold: Boolean = waiting.now.size == exec.partitions
   override def oldestWaiting: Option[Map[Int, Option[Long]]] = Some(waiting.now)
@@ -83,7 +83,7 @@ private final class AsOfDriver(settings: AsOfSettings, exec: PlannedJoin) extend
         NextRow(time, isBound = true, partition, key = None, Some(window.point(time)))
       },
       late = metrics(AsOfMetrics.LateLeftRows).value -> metrics(AsOfMetrics.LateRightRows).value,
-      closeAfterMs = settings.closeAfterMs,
+      idleTimeoutMs = settings.idleTimeoutMs,
       closedThrough = closing.flatMap(_.closedBefore(exec.eventTimeWatermarkForEviction, window.leftExpiry))
     )
   }
@@ -101,7 +101,7 @@ private final class AsOfDriver(settings: AsOfSettings, exec: PlannedJoin) extend
     val times = AsOfTimes(
       WatermarkRules.ofMillis(exec.eventTimeWatermarkForEviction),
       WatermarkRules.ofMillis(exec.eventTimeWatermarkForLateEvents),
-      closing.fold(CloseAfter.throughOfRerun(exec))(_.through)
+      closing.fold(IdleTimeout.throughOfRerun(exec))(_.through)
     )
     new AsOfTasks(times, window, waiting, settings.late)
   }
@@ -127,18 +127,18 @@ private[tailrace] final class AsOfTasks(
 object AsOfMetrics {
   val LateLeftRows = "lateLeftRows"
   val LateRightRows = "lateRightRows"
-  val ClosedBySilence = "closedBySilence"
-  val RowsAfterSilence = "rowsAfterSilence"
+  val FlushedByIdleTimeout = "flushedByIdleTimeout"
+  val RowsAfterFlush = "rowsAfterFlush"
   val FeaturesFound = "featuresFound"
   val FeaturesMissing = "featuresMissing"
 
   private val counts = Seq(
     LateLeftRows -> "left rows behind the watermark",
     LateRightRows -> "right rows behind the watermark",
-    ClosedBySilence -> "left rows that came out by close_after, before the watermark",
-    RowsAfterSilence -> "right rows that left rows that came out by close_after may have missed",
-    FeaturesFound -> "left rows that came out with a right row",
-    FeaturesMissing -> "left rows that came out without one"
+    FlushedByIdleTimeout -> "left rows flushed by idle_timeout, before the watermark",
+    RowsAfterFlush -> "right rows that left rows flushed by idle_timeout may have missed",
+    FeaturesFound -> "left rows that were emitted with a right row",
+    FeaturesMissing -> "left rows that were emitted without one"
   )
 
   val names: Seq[String] = JoinMetrics.names ++ counts.map(_._1)
@@ -257,7 +257,7 @@ private[asof] final class AsOfTask(
       merge.start(chunk, RowSort.byKey(chunk), rightSections)
       nanos += System.nanoTime - started
       if (chunk.isEmpty) {
-        metric(AsOfMetrics.ClosedBySilence) += closed
+        metric(AsOfMetrics.FlushedByIdleTimeout) += closed
         metric(AsOfMetrics.FeaturesFound) += withRow
         metric(AsOfMetrics.FeaturesMissing) += without
         end()
@@ -377,7 +377,7 @@ private[asof] final class AsOfInput(
 
     override def report(): Unit = {
       countLate(AsOfMetrics.LateRightRows, lateRows, isDropped = true)
-      metric(AsOfMetrics.RowsAfterSilence) += missing
+      metric(AsOfMetrics.RowsAfterFlush) += missing
       metric(JoinMetrics.NullKeyRightRows) += nullRows
     }
   }

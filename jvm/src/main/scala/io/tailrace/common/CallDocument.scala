@@ -11,7 +11,7 @@ import org.json4s.jackson.JsonMethods
   *
   * {{{
   *   {"left": {"frame": 0}, "right": {"frame": 1}, "on": [["user", "user"]],
-  *    "after": 1800000000, "before": "0 seconds", "max_matches": 3, "hot": [[{"column": 0}]]}
+  *    "after": 1800000000, "before": "0 seconds", "max_matches": 3, "salted_keys": [[{"column": 0}]]}
   * }}}
   *
   * Fields have the names of Python's arguments. An argument that is None is absent. Each options class decodes its own

@@ -78,7 +78,7 @@ final case class NextRow(
   * @param next      the next row to be emitted; of pairs, the next one that is given up
   * @param late      late rows of the last batch, left and right
   * @param streams   those of the labels of examples; of another join none
-  * @param closeAfterMs idle time of the query after which rows are flushed; none: unknown, or never
+  * @param idleTimeoutMs idle time of the query after which rows are flushed; none: unknown, or never
   * @param closedThrough left rows up to this time have been emitted that way, before the watermark
   */
 final case class LabelFacts(
@@ -90,7 +90,7 @@ final case class LabelFacts(
     next: Option[NextRow],
     late: (Long, Long) = (0, 0),
     streams: Seq[LabelStreamFacts] = Nil,
-    closeAfterMs: Option[Long] = None,
+    idleTimeoutMs: Option[Long] = None,
     closedThrough: Option[Long] = None
 ) extends JoinFacts {
   override def isReason: Boolean =
@@ -101,14 +101,14 @@ final case class LabelFacts(
 /** The stream of one or several labels.
   *
   * @param readTo    its watermark, in microseconds; none: no row of it has come since the query started
-  * @param silentMs  for how long it has had no rows, while others had rows
+  * @param idleMs  for how long it has had no rows, while others had rows
   * @param isStalled whether that is too long, and the others are ahead of it
   * @param onStall   the policy
   */
 final case class LabelStreamFacts(
     labels: Seq[String],
     readTo: Option[Long],
-    silentMs: Long,
+    idleMs: Long,
     isStalled: Boolean,
     onStall: String,
     stallAfterMs: Long
@@ -155,14 +155,14 @@ final case class SyncSideFacts(
   *
   * @param readTo    none: no row of it has come
   * @param behind    the furthest partition of the side, in microseconds
-  * @param silentMs  for how long no row has come, while others gave rows
+  * @param idleMs  for how long no row has come, while others gave rows
   * @param condition in words, "stalled"; none: unknown
   */
 final case class HolderFacts(
     partition: String,
     readTo: Option[Long],
     behind: Option[Long],
-    silentMs: Long,
+    idleMs: Long,
     condition: Option[String]
 )
 
@@ -243,16 +243,16 @@ object WaitText {
     val names = stream.labels.map(name => s"'$name'").mkString(", ")
     val read =
       stream.readTo.fold("no row of it has come since the query started")(time => s"it is at ${iso(time)}")
-    s"The stream of label $names has stalled: it has given nothing for ${Durations.text(stream.silentMs * 1000)} while " +
+    s"The stream of label $names has stalled: it has given nothing for ${Durations.text(stream.idleMs * 1000)} while " +
       s"others gave rows, and $read. ${onStall(stream.onStall, Some(stream.stallAfterMs))}"
   }
 
   private def silence(facts: LabelFacts): Seq[String] = {
-    val closes = facts.closeAfterMs.filter(_ => facts.next.nonEmpty).map { ms =>
-      s"close_after is ${Durations.text(ms * 1000)}: when the query has had no input for so long, rows come out all the same."
+    val closes = facts.idleTimeoutMs.filter(_ => facts.next.nonEmpty).map { ms =>
+      s"idle_timeout is ${Durations.text(ms * 1000)}: when the query has had no input for so long, rows come out all the same."
     }
     val closed = facts.closedThrough.map { time =>
-      s"Left rows up to ${iso(time)} have come out by close_after, because the query had no input for long: before the " +
+      s"Left rows up to ${iso(time)} have come out by idle_timeout, because the query had no input for long: before the " +
         "watermark, which stays where it is."
     }
     closes.toSeq ++ closed
@@ -297,8 +297,8 @@ object WaitText {
         val behind =
           by.behind.filter(_ > 0).fold("")(micros => s", ${Durations.text(micros)} behind the furthest one")
         val silent =
-          if (by.silentMs >= 1000)
-            s", and was silent for ${Durations.text(by.silentMs / 1000 * 1000000)} while others gave rows"
+          if (by.idleMs >= 1000)
+            s", and was silent for ${Durations.text(by.idleMs / 1000 * 1000000)} while others gave rows"
           else ""
         val condition = by.condition.fold("")(name => s" It is $name.")
         s"The ${facts.side} side waits for partition ${by.partition}: $read$behind$silent.$condition"

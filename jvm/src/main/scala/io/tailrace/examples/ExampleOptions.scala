@@ -17,7 +17,7 @@ import io.tailrace.label.{Emit, JoinOptions}
   * @param name         of the counts in the query's progress
   * @param horizons     when versions of an example are emitted, and which, as in [[io.tailrace.label.JoinOptions]];
   *                     the final one is emitted when the longest of the labels' windows has closed
-  * @param closeAfter   the idle time of the query after which buffered examples are flushed
+  * @param idleTimeout   the idle time of the query after which buffered examples are flushed
   * @param amendFor     the time after the end of its longest window during which an example may be amended, as in
   *                     [[io.tailrace.label.JoinOptions]]
   */
@@ -29,7 +29,7 @@ final case class ExampleOptions(
     name: String = ExampleOptions.Name,
     horizons: Seq[TimeSpan] = Nil,
     emit: String = Emit.All.name,
-    closeAfter: Option[TimeSpan] = None,
+    idleTimeout: Option[TimeSpan] = None,
     amendFor: Option[TimeSpan] = None
 ) {
 
@@ -92,7 +92,7 @@ final case class ExampleLabel(
       maxMatches = maxMatches,
       onLate = options.onLate,
       releaseEvery = options.releaseEvery,
-      closeAfter = options.closeAfter,
+      idleTimeout = options.idleTimeout,
       call = call,
       words = SideWords.ofExamples("the impressions", s"label '$name'")
     )
@@ -201,7 +201,7 @@ final case class ExampleFeatures(
       name,
       maxAge,
       delay,
-      options.closeAfter,
+      options.idleTimeout,
       passesLate = options.hasMarks,
       call = s"tailrace.examples, features '$name'",
       words = SideWords.ofExamples("the examples", s"features '$name'")
@@ -248,7 +248,7 @@ object ExampleOptions {
     name = document("name").text,
     horizons = document.get("horizons").toSeq.flatMap(_.list.map(_.duration)),
     emit = document.get("emit").fold(Emit.All.name)(_.text),
-    closeAfter = document.get("close_after").map(_.duration),
+    idleTimeout = document.get("idle_timeout").map(_.duration),
     amendFor = document.get("amend_for").map(_.duration)
   )
 

@@ -148,7 +148,7 @@ private[tailrace] final class ExamplesResolution(
       releaseEvery = options.releaseEvery,
       horizons = options.horizons,
       emit = options.emit,
-      closeAfter = options.closeAfter,
+      idleTimeout = options.idleTimeout,
       amendFor = options.amendFor,
       call = ExampleOptions.arguments.call
     )
@@ -188,10 +188,10 @@ private[tailrace] final class ExamplesResolution(
       val allowed = s"$has: a late event would change the shares of several examples"
       throw ExampleOptions.arguments.invalid("amend_for", length, allowed)
     }
-    options.closeAfter.foreach { length =>
+    options.idleTimeout.foreach { length =>
       val allowed =
         s"$has: examples would have their shares before all impressions are there that share an event"
-      throw ExampleOptions.arguments.invalid("close_after", length, allowed)
+      throw ExampleOptions.arguments.invalid("idle_timeout", length, allowed)
     }
     // Each impression is read twice, as an example and as a touch.
     if (!left.isStreaming && !left.deterministic) throw ExampleErrors.impressionsChange(one.label.name)

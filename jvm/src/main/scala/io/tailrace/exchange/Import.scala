@@ -140,7 +140,7 @@ private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: 
   if (others.nonEmpty || report.operators.size != 1) throw ExchangeErrors.unsupported(others)
   private val exported = report.operators.head
   import exported.settings
-  if (settings.contains("hot")) throw ExchangeErrors.unsupported(Seq("hot keys"))
+  if (settings.contains(JoinCheckpoint.Salted)) throw ExchangeErrors.unsupported(Seq("hot keys"))
   // Their offsets have the names before them, in an order of their own.
   if (report.offsets.exists(of => of != "-" && parseOpt(of).isEmpty))
     throw ExchangeErrors.unsupported(Seq("sources with names"))
@@ -264,7 +264,7 @@ final class ExportedRows private[exchange] (session: SparkSession, root: Path, r
     val right = rightOf(column.fold(rightColumns)(rightColumns.add(_, TimestampType)))
     val isDecided = settings.contains(JoinCheckpoint.Release)
     ImportedRows(
-      if (settings.contains(JoinCheckpoint.ExactlyOne)) openLefts(left) else left,
+      if (settings.contains(JoinCheckpoint.OneToOne)) openLefts(left) else left,
       right,
       Option.when(amends && exported.rows.contains("emitted"))(files("emitted")),
       column,
@@ -334,6 +334,6 @@ private[exchange] object ExportedRows {
       After,
       Horizons
     ) ++
-      Seq(ExactlyOne, Release)
+      Seq(OneToOne, Release)
   }
 }

@@ -282,7 +282,7 @@ private[inspect] object KeptPartitions extends UniformContent(SyncLog.Root) {
         Kept.text(side.name),
         Kept.text(partition.name),
         Kept.time(partition.latest),
-        partition.silentMs * 1000,
+        partition.idleMs * 1000,
         partition.excluded,
         Kept.time(state.low)
       )

@@ -91,7 +91,10 @@ private[tailrace] object StateColumns {
       rightKeys,
       left.find(column => time.contains(column.name)).fold[DataType](TimestampType)(_.dataType),
       bound.shapes,
-      bound.settings.get("hot").collect { case Parts(number) => number }.flatMap(_.toIntOption),
+      bound.settings
+        .get(JoinCheckpoint.Salted)
+        .collect { case Parts(number) => number }
+        .flatMap(_.toIntOption),
       isChange
     )
   }

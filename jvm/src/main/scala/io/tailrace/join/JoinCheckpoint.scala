@@ -88,11 +88,11 @@ object JoinCheckpoint {
   val ReleaseEvery = "release_every"
   val Delay = "delay"
   val MaxAge = "max_age"
-  val Hot = "hot"
+  val Salted = "hot"
   val How = "how"
   val LateLabels = "late_labels"
   val Release = "release"
-  val ExactlyOne = "exactly_one"
+  val OneToOne = "exactly_one"
   val Horizons = "horizons"
 
   /** Prefix of the names of the settings of examples: the sample's seed, and each label's. */

@@ -256,7 +256,7 @@ object JoinErrors {
     "TAILRACE_EXAMPLES_STALLED",
     null,
     "labels" -> stream.labels.mkString(", "),
-    "silent" -> Durations.text(stream.silentMs * 1000),
+    "silent" -> Durations.text(stream.idleMs * 1000),
     "watermark" -> stream.readTo.fold("no row of it has come since the query started") { time =>
       s"its watermark is ${EventTimes.iso(time)}"
     }

@@ -33,6 +33,12 @@ private[tailrace] final case class PinnedSetting(
     words: SettingWords = SettingWords.Argument()
 ) {
 
+  /** The name that people know. */
+  def argument: String = words match {
+    case SettingWords.Argument(_, Some(renamed)) => renamed
+    case _ => name
+  }
+
   /** The value in a new checkpoint. */
   def initial: Option[String] = value match {
     case PinnedValue.Fixed(text) => Some(text)
@@ -273,13 +279,15 @@ private[tailrace] object SettingWords {
     s"$name $before and $after"
   }
 
-  /** The setting has the name of its argument.
+  /** The setting is an argument of the call.
     *
-    * @param absent the value of the argument that the checkpoint doesn't name; none: it is not given
+    * @param absent  the value of the argument that the checkpoint doesn't name; none: it is not given
+    * @param renamed the argument, if its name has changed since the checkpoint's name was chosen
     */
-  final case class Argument(absent: Option[String] = None) extends SettingWords {
+  final case class Argument(absent: Option[String] = None, renamed: Option[String] = None)
+      extends SettingWords {
     override def changed(name: String, was: Option[String], now: Option[String]): Option[String] =
-      Some(sentence(s"`$name`", was.orElse(absent), now.orElse(absent)))
+      Some(sentence(s"`${renamed.getOrElse(name)}`", was.orElse(absent), now.orElse(absent)))
   }
 
   /** The last of the horizons is the window's end, which has a sentence of its own. */

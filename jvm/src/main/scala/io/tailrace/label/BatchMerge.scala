@@ -44,7 +44,7 @@ private[label] final class BatchMerge(
   // The matches of the current left row end before `until`. Those before `position` have been emitted.
   private var position = 0
   private var until = 0
-  // With exactly_one, the right rows of the key that are taken: those before `takenTime`, and the first `takenThen` at that time.
+  // With one_to_one, the right rows of the key that are taken: those before `takenTime`, and the first `takenThen` at that time.
   private var takenTime = Long.MinValue
   private var takenThen = 0
   private val twins = columns.identityOrdinal.map(at => (new Twins, at))
@@ -79,11 +79,11 @@ private[label] final class BatchMerge(
   private def nextPair(): InternalRow = onDisk match {
     case Some(disk) =>
       val pair = pairs.write(left.head, disk.next(element))
-      if (settings.exactlyOne) disk.endMatches()
+      if (settings.oneToOne) disk.endMatches()
       pair
     case None =>
       position += 1
-      if (settings.exactlyOne) take()
+      if (settings.oneToOne) take()
       pairs.write(left.head, candidates.pointTo(element, position - 1))
   }
 
@@ -160,13 +160,13 @@ private[label] final class BatchMerge(
       matches.slideTo(left.time, lower, upper)
       position = candidates.first
       until = position + candidates.count
-      if (settings.exactlyOne) skipTaken()
+      if (settings.oneToOne) skipTaken()
     } catch {
       case e: RowMemoryExhausted =>
         if (settings.isGrouped) throw tooLarge(e)
-        // With exactly_one, those that are taken are too early.
-        val from = if (settings.exactlyOne) takenTime else Long.MinValue
-        onDisk = Some(KeyOnDisk.of(candidates, rows, memory, settings.exactlyOne))
+        // With one_to_one, those that are taken are too early.
+        val from = if (settings.oneToOne) takenTime else Long.MinValue
+        onDisk = Some(KeyOnDisk.of(candidates, rows, memory, settings.oneToOne))
         if (from > Long.MinValue) onDisk.get.skip(from, takenThen)
         position = 0
         until = 0

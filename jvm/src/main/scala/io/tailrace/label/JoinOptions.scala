@@ -9,7 +9,7 @@ import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types.StructField
 
 import io.tailrace.common.{Arguments, CallDocument, Policy, TimeSpan}
-import io.tailrace.join.{CloseAfter, JoinErrors, JoinSides, OneEventTime, SideWords}
+import io.tailrace.join.{IdleTimeout, JoinErrors, JoinSides, OneEventTime, SideWords}
 import io.tailrace.plan.{Columns, OwnColumns}
 
 /** The arguments of [[io.tailrace.api.Tailrace.join]] besides the DataFrames and the keys. Names and
@@ -28,7 +28,7 @@ import io.tailrace.plan.{Columns, OwnColumns}
   * @param lateLabels true: late right rows are matched while their left rows are buffered; none: they are. With "inner" and `before`, what the checkpoint began with
   * @param releaseEvery with "left", the longest time that an output row is buffered to be emitted with others: a
   *                   duration, or "batch"; none: 1/64 of the window, or the checkpoint's value
-  * @param closeAfter with "left", the idle time of the query after which buffered rows are flushed without advancing
+  * @param idleTimeout with "left", the idle time of the query after which buffered rows are flushed without advancing
   *                   the watermark
   * @param horizons   with "left", provisional versions of a left row: one is emitted at its time plus each of these
   *                   durations, which ascend up to `after`, and the final one at its time plus `after`; adds columns
@@ -37,12 +37,12 @@ import io.tailrace.plan.{Columns, OwnColumns}
   * @param early      the one horizon before `after`
   * @param release    "closed": a left row is emitted when its window has closed; "decided", with match = "first": as
   *                   soon as its first match is certain
-  * @param exactlyOne with "inner", true asserts at most one match per left row and per right row: both are evicted when
+  * @param oneToOne with "inner", true asserts at most one match per left row and per right row: both are evicted when
   *                   they have been paired
   * @param amendFor   with "left", the time after the window's end during which a late right row updates the group of a
   *                   left row, which is then emitted again; adds a column `_mark`
-  * @param hot        salted keys, whose left rows are too many for one task: a value for each key column
-  * @param hotParts   the number of partitions of such a key, 2 to 1,024; each keeps the key's right rows
+  * @param saltedKeys        salted keys, whose left rows are too many for one task: a value for each key column
+  * @param saltBuckets   the number of partitions of such a key, 2 to 1,024; each keeps the key's right rows
   * @param call       the function that the user has called, for errors; `words` likewise: the user's words for the sides
   */
 final case class JoinOptions(
@@ -57,15 +57,15 @@ final case class JoinOptions(
     onLate: String = "drop",
     lateLabels: Option[Boolean] = None,
     releaseEvery: Option[TimeSpan] = None,
-    closeAfter: Option[TimeSpan] = None,
+    idleTimeout: Option[TimeSpan] = None,
     horizons: Seq[TimeSpan] = Nil,
     emit: String = Emit.All.name,
     early: Option[TimeSpan] = None,
     release: String = Release.Closed.name,
-    exactlyOne: Boolean = false,
+    oneToOne: Boolean = false,
     amendFor: Option[TimeSpan] = None,
-    hot: Seq[Seq[Any]] = Nil,
-    hotParts: Int = 8,
+    saltedKeys: Seq[Seq[Any]] = Nil,
+    saltBuckets: Int = 8,
     call: String = "tailrace.join",
     words: SideWords = SideWords.OfJoin
 ) {
@@ -84,16 +84,16 @@ final case class JoinOptions(
       maxMatches.foreach(n => throw JoinErrors.optionConflict("max_matches", n.toString))
       if (into != Into) throw JoinErrors.optionConflict("into", into)
       releaseEvery.foreach(given => throw JoinErrors.optionConflict("release_every", given.toString))
-      closeAfter.foreach(given => throw JoinErrors.optionConflict(CloseAfter.Argument, given.toString))
+      idleTimeout.foreach(given => throw JoinErrors.optionConflict(IdleTimeout.Argument, given.toString))
       // Each part of a hot key has all of its right rows.
-      if (exactlyOne && hot.nonEmpty)
+      if (oneToOne && saltedKeys.nonEmpty)
         throw arguments.invalid(
-          "exactly_one",
+          "one_to_one",
           "True",
-          "without `hot`, whose keys have more than one left row"
+          "without `salted_keys`, whose keys have more than one left row"
         )
-    } else if (exactlyOne)
-      throw arguments.needs("exactly_one", "True", s"how='${JoinOutput.Pairs.name}'")
+    } else if (oneToOne)
+      throw arguments.needs("one_to_one", "True", s"how='${JoinOutput.Pairs.name}'")
     val window = JoinWindow(arguments.duration("before", before), arguments.duration("after", after))
     val steps = releaseEvery.map {
       case each if each.isText(ReleaseSteps.Batch) => ReleaseSteps.EachBatch
@@ -106,12 +106,12 @@ final case class JoinOptions(
       one,
       marksLate,
       release = steps,
-      hot = hotText,
+      saltedKeys = saltedKeysText,
       lateLabels = lateLabels,
       horizons = versions(output, window),
-      exactlyOne = exactlyOne,
+      oneToOne = oneToOne,
       decided = isDecided(output, one.policy, window),
-      closeAfterMs = closeAfter.map(arguments.millis(CloseAfter.Argument, _)),
+      idleTimeoutMs = idleTimeout.map(arguments.millis(IdleTimeout.Argument, _)),
       amendFor = amendFor.map(amends(_, output))
     )
   }
@@ -119,9 +119,9 @@ final case class JoinOptions(
   /** The salted keys as the checkpoint pins them: its buffered rows are partitioned by them. Values are as Spark holds
     * them, the same in each time zone.
     */
-  private def hotText: Option[String] = Option.when(hot.nonEmpty) {
-    val keys = hot.map(_.map(value => SparkPlans.valueText(lit(value))).mkString(", "))
-    s"${keys.sorted.mkString("; ")} in $hotParts parts"
+  private def saltedKeysText: Option[String] = Option.when(saltedKeys.nonEmpty) {
+    val keys = saltedKeys.map(_.map(value => SparkPlans.valueText(lit(value))).mkString(", "))
+    s"${keys.sorted.mkString("; ")} in $saltBuckets parts"
   }
 
   private def amends(length: TimeSpan, output: JoinOutput): Long = {
@@ -152,8 +152,8 @@ final case class JoinOptions(
       if (horizons.nonEmpty || early.nonEmpty || amendFor.nonEmpty)
         throw arguments.invalid("release", release, "'closed' if `horizons`, `early` or `amend_for` is there")
       // Rows that silence closes may have matches that the watermark hasn't passed.
-      if (closeAfter.nonEmpty)
-        throw arguments.invalid("release", release, "'closed' if `close_after` is there")
+      if (idleTimeout.nonEmpty)
+        throw arguments.invalid("release", release, "'closed' if `idle_timeout` is there")
     }
     isDecided
   }
@@ -203,15 +203,15 @@ object JoinOptions {
     onLate = document("on_late").text,
     lateLabels = document.get("late_labels").map(_.flag),
     releaseEvery = document.get("release_every").map(_.duration),
-    closeAfter = document.get("close_after").map(_.duration),
+    idleTimeout = document.get("idle_timeout").map(_.duration),
     horizons = document.get("horizons").toSeq.flatMap(_.list.map(_.duration)),
     emit = document("emit").text,
     early = document.get("early").map(_.duration),
     release = document("release").text,
-    exactlyOne = document("exactly_one").flag,
+    oneToOne = document("one_to_one").flag,
     amendFor = document.get("amend_for").map(_.duration),
-    hot = document.get("hot").toSeq.flatMap(_.list.map(_.list.map(_.column))),
-    hotParts = document("hot_parts").int
+    saltedKeys = document.get("salted_keys").toSeq.flatMap(_.list.map(_.list.map(_.column))),
+    saltBuckets = document("salt_buckets").int
   )
 
   /** The default of `into`. With how = "inner" no other name is allowed: nothing has it. */

@@ -39,15 +39,15 @@ object Release {
   * @param strategy   when matches are looked for; the planner decides it for streams
   * @param release    when left rows of a stream are emitted after they have expired; none: as the checkpoint has
   *                   it, or the default of a new one
-  * @param hot        the keys that are split, as text
+  * @param saltedKeys        the keys that are split, as text
   * @param alsoBound  more settings that a checkpoint is bound to
   * @param lateLabels whether right rows behind the watermark are taken as long as a left row may match them; none: as
   *                   the checkpoint has it, or that they are
   * @param horizons   when versions of a left row are emitted; none: it is emitted once
-  * @param exactlyOne with pairs: see [[OneToOne]]
+  * @param oneToOne with pairs: see [[OneToOne]]
   * @param decided    whether a left row is emitted as soon as its first match is certain, not when its window closes
   * @param streams    of the labels, if the join is one of examples
-  * @param closeAfterMs after how much idle time of the query buffered rows are flushed; none: never before the watermark
+  * @param idleTimeoutMs after how much idle time of the query buffered rows are flushed; none: never before the watermark
   * @param amendFor   how long after its window has closed a left row may be amended, microseconds; none: not at all
   */
 final case class JoinSettings(
@@ -57,13 +57,13 @@ final case class JoinSettings(
     marksLate: Boolean,
     strategy: MatchStrategy = MatchStrategy.Lazy,
     release: Option[ReleaseSteps] = None,
-    hot: Option[String] = None,
+    saltedKeys: Option[String] = None,
     alsoBound: Map[String, String] = Map.empty,
     lateLabels: Option[Boolean] = None,
     horizons: Option[Horizons] = None,
-    exactlyOne: Boolean = false,
+    oneToOne: Boolean = false,
     decided: Boolean = false,
-    closeAfterMs: Option[Long] = None,
+    idleTimeoutMs: Option[Long] = None,
     streams: Option[LabelStreams] = None,
     amendFor: Option[Long] = None
 ) {
@@ -98,9 +98,9 @@ final case class JoinSettings(
       horizons.fold("")(h => s", horizons=[${h.words.mkString(", ")}], emit=${h.emit.name}")
     val when = if (decided) s", release=${Release.Decided.name}" else ""
     val amends = amendFor.fold("")(time => s", amend_for=${Durations.text(time)}")
-    val one = if (exactlyOne) ", exactly_one=true" else ""
-    val closing = closeAfterMs.fold("")(ms => s", close_after=${Durations.text(ms * 1000)}")
-    val keys = hot.fold("")(keys => s", hot=[$keys]")
+    val one = if (oneToOne) ", one_to_one=true" else ""
+    val closing = idleTimeoutMs.fold("")(ms => s", idle_timeout=${Durations.text(ms * 1000)}")
+    val keys = saltedKeys.fold("")(keys => s", salted_keys=[$keys]")
     s"how=${output.name}, before=${Durations.text(window.before)}, after=${Durations.text(window.after)}, " +
       s"${form.text}, on_late=$onLate$late$one$amends$versions$when$steps$closing$keys"
   }

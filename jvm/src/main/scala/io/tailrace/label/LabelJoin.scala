@@ -18,7 +18,7 @@ import io.tailrace.common.TailraceConf
 import io.tailrace.driver.ReportExec
 import io.tailrace.join.{
   BatchJoinExec,
-  CloseAfter,
+  IdleTimeout,
   ImportableJoin,
   JoinColumns,
   PinnedSettings,
@@ -75,7 +75,7 @@ case class LabelJoin(
   override def importing(left: LogicalPlan, right: LogicalPlan): LabelJoin = copy(
     left = left,
     right = right,
-    settings = settings.copy(closeAfterMs = None, streams = None),
+    settings = settings.copy(idleTimeoutMs = None, streams = None),
     // The rows of an export have the touches already.
     touch = Nil,
     areImported = true
@@ -83,7 +83,7 @@ case class LabelJoin(
 
   override def operator: String = "tailrace.join"
   override def writeChecks: Seq[WriteCheck] =
-    super.writeChecks ++ settings.closeAfterMs.map(_ => CloseAfter.Check)
+    super.writeChecks ++ settings.idleTimeoutMs.map(_ => IdleTimeout.Check)
   override def dropsRows: Boolean = !settings.isGrouped
   override def holdsRows: Boolean = settings.isGrouped
   override def description: String =
@@ -153,10 +153,10 @@ case class LabelJoinBatchExec(
   override def nodeName: String = "TailraceLabelJoinBatch"
   override protected def settingsText: String = settings.text
 
-  /** With exactly_one, the order of rows decides which of them are paired. */
+  /** With one_to_one, the order of rows decides which of them are paired. */
   override def requiredChildOrdering: Seq[Seq[SortOrder]] = {
     val byTime = super.requiredChildOrdering
-    if (!settings.exactlyOne) byTime
+    if (!settings.oneToOne) byTime
     else
       byTime.zip(Seq(columns.left, columns.payload)).map { case (order, content) =>
         order :+ SortOrder(RowBytes(content), Ascending)

@@ -125,7 +125,7 @@ private final class ArrivingLeft(batch: LabelBatch, input: JoinInput) extends Ro
   override def report(): Unit = {
     batch.countLate(LabelMetrics.LateLeftRows, lateRows)
     if (settings.isGrouped) {
-      metric(LabelMetrics.GroupsOut) += timelessRows + keyless
+      metric(LabelMetrics.GroupsEmitted) += timelessRows + keyless
       metric(LabelMetrics.GroupsUnmatched) += timelessRows + keyless
     } else metric(JoinMetrics.NullKeyLeftRows) += timelessRows + keyless
   }
@@ -152,7 +152,7 @@ private final class ArrivingRight(batch: LabelBatch, input: JoinInput) extends R
   // Left rows up to there have been emitted, by idleness if the watermark is behind the end of their windows. Where they
   // are amended, nothing is missing.
   private val missedThrough =
-    settings.closeAfterMs
+    settings.idleTimeoutMs
       .filter(_ => amendments.isEmpty)
       .fold(Long.MinValue)(_ => window.upperBound(store.expiredThrough))
   private var lateRows = 0L
@@ -186,8 +186,8 @@ private final class ArrivingRight(batch: LabelBatch, input: JoinInput) extends R
   override def report(): Unit = {
     batch.countLate(LabelMetrics.LateRightRows, lateRows)
     batch.lateRightsTaken = taken
-    metric(LabelMetrics.LateRightRowsTaken) += taken
-    metric(LabelMetrics.RowsAfterSilence) += missing
+    metric(LabelMetrics.LateRightRowsAccepted) += taken
+    metric(LabelMetrics.RowsAfterFlush) += missing
     metric(JoinMetrics.NullKeyRightRows) += nullRows
   }
 }

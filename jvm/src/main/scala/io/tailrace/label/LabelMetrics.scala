@@ -9,46 +9,46 @@ import io.tailrace.join.JoinMetrics
 object LabelMetrics {
   val LateLeftRows = "lateLeftRows"
   val LateRightRows = "lateRightRows"
-  val LateRightRowsTaken = "lateRightRowsTaken"
-  val ClosedBySilence = "closedBySilence"
-  val RowsAfterSilence = "rowsAfterSilence"
-  val VersionsOut = "versionsOut"
-  val AmendmentsOut = "amendmentsOut"
-  val GroupsOut = "groupsOut"
+  val LateRightRowsAccepted = "lateRightRowsAccepted"
+  val FlushedByIdleTimeout = "flushedByIdleTimeout"
+  val RowsAfterFlush = "rowsAfterFlush"
+  val VersionsEmitted = "versionsEmitted"
+  val AmendmentsEmitted = "amendmentsEmitted"
+  val GroupsEmitted = "groupsEmitted"
   val GroupsMatched = "groupsMatched"
   val GroupsUnmatched = "groupsUnmatched"
-  val LabelsOut = "labelsOut"
+  val LabelsEmitted = "labelsEmitted"
   val GroupsTruncated = "groupsTruncated"
-  val LabelsLeftOut = "labelsLeftOut"
-  val MatchesLeftOut = "matchesLeftOut"
+  val LabelsTruncated = "labelsTruncated"
+  val MatchesDropped = "matchesDropped"
   val UnpairedRows = "unpairedRows"
   val MatchedOnArrival = "matchedOnArrival"
   val MatchedAtExpiry = "matchedAtExpiry"
 
   private val counts = Seq(
     LateLeftRows -> "left rows behind the watermark",
-    LateRightRows -> "right rows behind the watermark that weren't taken",
-    LateRightRowsTaken -> "right rows behind the watermark that were taken, for left rows that wait or may be amended",
-    ClosedBySilence -> "left rows that came out by close_after, before the watermark",
-    RowsAfterSilence -> "right rows that may match left rows that came out by close_after",
-    VersionsOut -> "versions of left rows that came out before the final one",
-    AmendmentsOut -> "new groups of left rows that had come out",
-    GroupsOut -> "left rows that came out with their group",
+    LateRightRows -> "right rows behind the watermark that weren't accepted",
+    LateRightRowsAccepted -> "right rows behind the watermark that were accepted, for left rows that are buffered or may be amended",
+    FlushedByIdleTimeout -> "left rows flushed by idle_timeout, before the watermark",
+    RowsAfterFlush -> "right rows that may match left rows flushed by idle_timeout",
+    VersionsEmitted -> "versions of left rows emitted before the final one",
+    AmendmentsEmitted -> "new groups of left rows that were already emitted",
+    GroupsEmitted -> "left rows that were emitted with their group",
     GroupsMatched -> "groups with a match",
     GroupsUnmatched -> "groups without a match",
-    LabelsOut -> "right rows that came out, in groups or pairs",
+    LabelsEmitted -> "right rows that were emitted, in groups or pairs",
     GroupsTruncated -> "groups that max_matches has cut",
-    LabelsLeftOut -> "matches that max_matches has left out",
-    MatchesLeftOut -> "matches that exactly_one has left out",
-    UnpairedRows -> "rows that have left without a partner, with exactly_one",
+    LabelsTruncated -> "matches that max_matches has left out",
+    MatchesDropped -> "matches that one_to_one has left out",
+    UnpairedRows -> "rows that have left without a partner, with one_to_one",
     MatchedOnArrival -> "matches found when the later row arrived",
     MatchedAtExpiry -> "matches found when the left row expired"
   )
-  val LeftOutBytes = "leftOutBytes"
+  val AmendableBytes = "amendableBytes"
 
   private val sizes = Seq(
     JoinMetrics.JoinedStoreBytes -> "bytes of matches in the state",
-    LeftOutBytes -> "bytes of left rows that have come out and may be amended"
+    AmendableBytes -> "bytes of left rows that were emitted and may be amended"
   )
 
   val names: Seq[String] = JoinMetrics.names ++ (counts ++ sizes).map(_._1)
@@ -73,12 +73,12 @@ private[label] final class GroupCounts(metric: String => SQLMetric) {
   }
 
   def report(): Unit = {
-    metric(LabelMetrics.GroupsOut) += matched + unmatched
+    metric(LabelMetrics.GroupsEmitted) += matched + unmatched
     metric(LabelMetrics.GroupsMatched) += matched
     metric(LabelMetrics.GroupsUnmatched) += unmatched
-    metric(LabelMetrics.LabelsOut) += labels
+    metric(LabelMetrics.LabelsEmitted) += labels
     metric(LabelMetrics.GroupsTruncated) += truncated
-    metric(LabelMetrics.LabelsLeftOut) += leftOut
+    metric(LabelMetrics.LabelsTruncated) += leftOut
   }
 }
 
@@ -90,5 +90,5 @@ private[label] final class ClosedRows(dueThrough: Long, metric: String => SQLMet
   private var rows = 0L
 
   def add(leftTime: Long): Unit = if (leftTime > dueThrough) rows += 1
-  def report(): Unit = metric(LabelMetrics.ClosedBySilence) += rows
+  def report(): Unit = metric(LabelMetrics.FlushedByIdleTimeout) += rows
 }

@@ -55,13 +55,13 @@ private[tailrace] object LabelStreams {
   private val StreamSchema = new StructType()
     .add("labels", StringType)
     .add("watermark", TimestampType)
-    .add("silentMs", LongType)
-  val Schema: StructType = new StructType().add("waitsFor", ArrayType(StreamSchema))
+    .add("idleMs", LongType)
+  val Schema: StructType = new StructType().add("heldBackBy", ArrayType(StreamSchema))
 
   private[label] def row(facts: Seq[LabelStreamFacts]): Row = {
     val stalled = facts.filter(_.isStalled).map { stream =>
       val watermark = stream.readTo.fold[Timestamp](null)(DateTimeUtils.toJavaTimestamp)
-      new GenericRowWithSchema(Array(stream.labels.mkString(", "), watermark, stream.silentMs), StreamSchema)
+      new GenericRowWithSchema(Array(stream.labels.mkString(", "), watermark, stream.idleMs), StreamSchema)
     }
     new GenericRowWithSchema(Array(stalled), Schema)
   }
@@ -116,7 +116,7 @@ private[label] final class LabelStalls(streams: Seq[LabelStream]) extends Loggin
       val before = part.facts
       part.facts = before.copy(
         readTo = readTo.map(_ * 1000),
-        silentMs = part.silence.of(part.mark),
+        idleMs = part.silence.of(part.mark),
         isStalled = isBehind && part.silence.isTooLong(part.mark)
       )
       if (part.facts.isStalled && !before.isStalled) tell(part.facts)
@@ -128,7 +128,7 @@ private[label] final class LabelStalls(streams: Seq[LabelStream]) extends Loggin
 
   private def tell(facts: LabelStreamFacts): Unit = logWarning(
     s"TAILRACE_EXAMPLES_STALLED: the stream of label ${facts.labels.mkString(", ")} has given nothing for " +
-      s"${Durations.text(facts.silentMs * 1000)} while others gave rows: " +
+      s"${Durations.text(facts.idleMs * 1000)} while others gave rows: " +
       facts.readTo.fold("no row of it has come since the query started")(t =>
         s"it is at ${EventTimes.iso(t)}"
       ) +

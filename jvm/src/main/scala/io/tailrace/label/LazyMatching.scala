@@ -292,7 +292,7 @@ private[label] final class ExpiringGroups(
     counts.report()
     if (pass.isFinal) closing.report()
     metric(LabelMetrics.MatchedAtExpiry) += found
-    metric(LabelMetrics.VersionsOut) += versions
+    metric(LabelMetrics.VersionsEmitted) += versions
   }
 
   override def close(): Unit = rows.close()
@@ -317,7 +317,7 @@ private[label] final class AmendedGroups(work: GroupWork, lefts: AmendedLefts) e
 
   override def written(row: Int, left: UnsafeRow, matched: Int): Unit = amended += 1
 
-  override def report(): Unit = work.context.metric(LabelMetrics.AmendmentsOut) += amended
+  override def report(): Unit = work.context.metric(LabelMetrics.AmendmentsEmitted) += amended
 
   override def close(): Unit = lefts.close()
 }

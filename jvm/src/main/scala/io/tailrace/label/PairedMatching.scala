@@ -19,7 +19,7 @@ import io.tailrace.state._
   * }}}
   *
   * This gives each pair once. A row stays until the watermark says that no partner can come: a left row of
-  * 12:00 with after = 30 minutes until 12:30, a right row of 12:00 with before = 0 until 12:00. With `exactly_one` it
+  * 12:00 with after = 30 minutes until 12:30, a right row of 12:00 with before = 0 until 12:00. With `one_to_one` it
   * leaves with its partner.
   */
 private[label] final class PairedMatching(batch: LabelBatch) extends LabelMatching {
@@ -32,7 +32,7 @@ private[label] final class PairedMatching(batch: LabelBatch) extends LabelMatchi
   private val earlierLeft = store.sectionsOf(leftKind).filter(_.section.liveRows > 0)
   private val earlierRight = store.sectionsOf(rightKind).filter(_.section.liveRows > 0)
   private val written = new WrittenSides(store, leftKind, rightKind, bucketWidth)
-  private val oneToOne = Option.when(settings.exactlyOne)(new OneToOne(context, bucketWidth))
+  private val oneToOne = Option.when(settings.oneToOne)(new OneToOne(context, bucketWidth))
   private lazy val writer = new PairWriter(columns, settings.marksLate)
 
   override def write(left: RowBuffer, right: RowBuffer): Unit = written.add(left, right)
@@ -67,7 +67,7 @@ private[label] final class PairedMatching(batch: LabelBatch) extends LabelMatchi
     private val right = new UnsafeRow(columns.payload.size)
     private val probe = if (probesAreLeft) left else right
     private val candidate = if (probesAreLeft) right else left
-    private val labelsOut = metric(LabelMetrics.LabelsOut)
+    private val labelsEmitted = metric(LabelMetrics.LabelsEmitted)
     private val onArrival = metric(LabelMetrics.MatchedOnArrival)
 
     private def leftTime: Long = if (probesAreLeft) pairs.probeTime else pairs.candidateTime
@@ -78,7 +78,7 @@ private[label] final class PairedMatching(batch: LabelBatch) extends LabelMatchi
         null
       } else if (leftTime <= closedThrough) null
       else {
-        labelsOut += 1
+        labelsEmitted += 1
         onArrival += 1
         pairs.pointTo(probe, candidate)
         writer.write(left, right)
@@ -107,7 +107,7 @@ private[label] final class PairedMatching(batch: LabelBatch) extends LabelMatchi
   override def close(): Unit = oneToOne.foreach(_.close())
 }
 
-/** The promise of `exactly_one`: a left row has one match at the most, and so has a right row. Both leave the state when
+/** The promise of `one_to_one`: a left row has one match at the most, and so has a right row. Both leave the state when
   * they have been paired.
   *
   * Where the data breaks it, the right rows of a key come by time, and each takes the earliest left row of its window
@@ -142,7 +142,7 @@ private[label] final class OneToOne(context: StoredJoinContext, bucketWidth: Lon
       if (window.probesAreLeft) (LeftKeySorted, RightKeySorted) else (RightKeySorted, LeftKeySorted)
     private val goneProbes = marks.gone(probeKind)
     private val gone = marks.gone(otherKind)
-    private val leftOut = metric(LabelMetrics.MatchesLeftOut)
+    private val leftOut = metric(LabelMetrics.MatchesDropped)
 
     private val chunk = new RowBuffer(memory)
     private val sectionOf = new ArrayBuffer[LiveSection]

@@ -45,7 +45,7 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
     val ofColumns = PinnedSettings
       .ofColumns(columns)
       // Hot keys are split by one more key column, which their error doesn't mention.
-      .map(_.copy(follows = Some(JoinCheckpoint.Hot)))
+      .map(_.copy(follows = Some(JoinCheckpoint.Salted)))
     val ofJoin = ofColumns ++ Seq(
       PinnedSetting.fixed(JoinCheckpoint.How, settings.output.name),
       PinnedSetting
@@ -53,13 +53,15 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
         .copy(follows = Some(JoinCheckpoint.How)),
       PinnedSetting.duration(JoinCheckpoint.Before, settings.window.before).copy(change = beforeMayBe),
       PinnedSetting.duration(JoinCheckpoint.After, settings.window.after).copy(change = afterMayBe),
-      PinnedSetting.optional(JoinCheckpoint.Hot, settings.hot),
+      PinnedSetting
+        .optional(JoinCheckpoint.Salted, settings.saltedKeys)
+        .copy(words = SettingWords.Argument(renamed = Some("salted_keys"))),
       PinnedSetting
         .optional(JoinCheckpoint.Horizons, settings.horizons.map(_.text))
         .copy(words = SettingWords.Horizons),
       PinnedSetting
-        .optional(JoinCheckpoint.ExactlyOne, Option.when(settings.exactlyOne)("true"))
-        .copy(words = SettingWords.Argument(absent = Some("False"))),
+        .optional(JoinCheckpoint.OneToOne, Option.when(settings.oneToOne)("true"))
+        .copy(words = SettingWords.Argument(absent = Some("False"), renamed = Some("one_to_one"))),
       PinnedSetting
         .optional(JoinCheckpoint.Release, Option.when(settings.decided)(Release.Decided.name))
         .copy(words = SettingWords.Argument(absent = Some(Release.Closed.name))),
@@ -145,7 +147,7 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: PlannedJoin) e
 
   private lazy val waiting = WaitingLeft.in(exec.session.sparkContext)
 
-  private lazy val closing = settings.closeAfterMs.map(new CloseAfter(exec, _, waiting))
+  private lazy val closing = settings.idleTimeoutMs.map(new IdleTimeout(exec, _, waiting))
 
   private lazy val stalls = settings.streams.map(LabelStreams.of(exec, _))
 
@@ -167,7 +169,7 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: PlannedJoin) e
       },
       late = metrics(LabelMetrics.LateLeftRows).value -> metrics(LabelMetrics.LateRightRows).value,
       streams = stalls.toSeq.flatMap(_.facts),
-      closeAfterMs = settings.closeAfterMs,
+      idleTimeoutMs = settings.idleTimeoutMs,
       closedThrough = closing.flatMap(_.closedBefore(exec.eventTimeWatermarkForEviction, window.leftExpiry))
     )
   }
@@ -212,7 +214,7 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: PlannedJoin) e
         release,
         exec.partitionsOfRelease,
         shorter.map(was => window.copy(after = was)),
-        closing.fold(CloseAfter.throughOfRerun(exec))(_.through),
+        closing.fold(IdleTimeout.throughOfRerun(exec))(_.through),
         exec.grown,
         KeptColumns.beginsIn(exec.batchId, exec.checkpointSettings)
       ),
@@ -244,7 +246,7 @@ private[tailrace] final class LabelJoinTasks(
   override def joinedKinds: Seq[StoreKind] = Seq(StoreKind.JoinedIndicator)
 
   override def report(store: TailraceStateStore, metric: String => SQLMetric): Unit = {
-    metric(LabelMetrics.LeftOutBytes) += store.bytesOf(StoreKind.LeftOut)
+    metric(LabelMetrics.AmendableBytes) += store.bytesOf(StoreKind.LeftOut)
     if (settings.isGrouped)
       waiting.tell(store, if (settings.decided) StoreKind.LeftKeySorted else StoreKind.LeftTimeSorted)
   }

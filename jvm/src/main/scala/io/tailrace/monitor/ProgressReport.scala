@@ -21,7 +21,7 @@ import io.tailrace.common.{Errors, LiteralPath, TailraceConf}
   *
   * {{{
   *   {"format":1,"query":"examples","batch_id":8,"began":"2026-01-01T12:07:00.000Z","watermark":"2026-01-01T12:05:00.000Z",
-  *    "lag_seconds":120.0,"late_rows":2,"metrics":[{"metric":"join_groups_out","labels":{...},"value":4.0}, ...]}
+  *    "lag_seconds":120.0,"late_rows":2,"metrics":[{"metric":"join_groups_emitted","labels":{...},"value":4.0}, ...]}
   * }}}
   *
   * A line has no field for a missing value.

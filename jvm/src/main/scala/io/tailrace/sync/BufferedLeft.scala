@@ -8,7 +8,7 @@ import io.tailrace.state._
   *
   * {{{
   *   up to `through`   released, in the order of time: they leave with their sections
-  *   after it          wait. With exactly_one those are looked up that new right rows reach; one leaves by a mark
+  *   after it          wait. With one_to_one those are looked up that new right rows reach; one leaves by a mark
   * }}}
   *
   * @param through rows up to this time are released

@@ -155,7 +155,7 @@ private[sync] final class SyncWriter(columns: JoinColumns, settings: SyncSetting
 private[sync] final class EarlyLeft(
     store: TailraceStateStore,
     through: Long,
-    heldLeft: BufferedLeft,
+    bufferedLeft: BufferedLeft,
     released: OrderedRows,
     keep: (AnyRef, Long) => Unit
 ) {
@@ -189,8 +189,8 @@ private[sync] final class EarlyLeft(
   def comesOut(base: AnyRef, at: Long): Unit = if (hasNote(base, at)) {
     val note = noteAt(base, at)
     val section = Platform.getInt(base, note)
-    if (section == Carried) heldLeft.takeCarried()
-    else heldLeft.take(section, Platform.getLong(base, note + 4))
+    if (section == Carried) bufferedLeft.takeCarried()
+    else bufferedLeft.take(section, Platform.getLong(base, note + 4))
   }
 
   /** A row has no right row. @return whether it stays buffered; otherwise it is released */

@@ -18,7 +18,7 @@ import io.tailrace.common.JoinedNames
 import io.tailrace.plan.WrapsTable
 
 /** A topic whose partitions can be held back. It only changes where batches end. Options, offsets and readers
-  * are the source's own, so a checkpoint can be used with `max_pending` and without.
+  * are the source's own, so a checkpoint can be used with `max_buffered` and without.
   */
 final class HeldBackTable(val source: Table with SupportsRead, settings: SyncSettings, side: SyncSide)
     extends WrapsTable
@@ -45,8 +45,8 @@ private[sync] final class HeldBackScan(source: Scan, settings: SyncSettings, sid
       case stream: SupportsTriggerAvailableNow =>
         val columns = side.of(settings.leftPartition, settings.rightPartition)
         new HeldBackStream(stream, () => SyncRun.current(settings), side, columns)
-      case _ if settings.asksForMaxPending =>
-        throw SyncErrors.maxPendingUnsupported(side.name, source.description())
+      case _ if settings.asksForMaxBuffered =>
+        throw SyncErrors.maxBufferedUnsupported(side.name, source.description())
       case stream =>
         SyncNotices.unlimited(settings.name, side, source.description())
         stream
@@ -142,11 +142,12 @@ private[sync] object HeldBackStream {
 private[sync] object HeldBackSources {
 
   /** @return the side's source, if it can't be held back; none: it can, or need not */
-  def obstacle(side: LogicalPlan, settings: SyncSettings): Option[String] = settings.maxPending.flatMap { _ =>
-    side.collectLeaves().filter(_.isStreaming).collectFirst {
-      case source: StreamingRelationV2 if !source.table.isInstanceOf[SupportsRead] => source.table.name
-      case leaf if !leaf.isInstanceOf[StreamingRelationV2] => leaf.simpleString(100)
-    }
+  def obstacle(side: LogicalPlan, settings: SyncSettings): Option[String] = settings.maxBuffered.flatMap {
+    _ =>
+      side.collectLeaves().filter(_.isStreaming).collectFirst {
+        case source: StreamingRelationV2 if !source.table.isInstanceOf[SupportsRead] => source.table.name
+        case leaf if !leaf.isInstanceOf[StreamingRelationV2] => leaf.simpleString(100)
+      }
   }
 
   /** A side without an obstacle. */

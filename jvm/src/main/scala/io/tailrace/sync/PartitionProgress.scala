@@ -65,14 +65,14 @@ private[sync] final class PartitionProgress(val name: String, var mark: Long) {
 /** The state of a partition in the checkpoint.
   *
   * @param latest     greatest event time, in microseconds
-  * @param silentMs   for how long it has been idle
+  * @param idleMs   for how long it has been idle
   * @param isFormer   whether the name is one of format 1 that no row has had since
   * @param filteredMs for how long it had given only filtered records, before it was idle
   */
 private[tailrace] final case class PartitionState(
     name: String,
     latest: Long,
-    silentMs: Long,
+    idleMs: Long,
     excluded: Boolean,
     isFormer: Boolean = false,
     filteredMs: Long = 0
@@ -193,13 +193,13 @@ private[tailrace] object PartitionCondition {
   *
   * @param latest   microseconds
   * @param lag      behind the furthest partition of the side, in microseconds; none: no row of it was read
-  * @param silentMs for how long no row of it has come
+  * @param idleMs for how long no row of it has come
   */
 private[tailrace] final case class HeldBy(
     partition: String,
     latest: Long,
     lag: Option[Long],
-    silentMs: Long,
+    idleMs: Long,
     condition: PartitionCondition
 ) {
 

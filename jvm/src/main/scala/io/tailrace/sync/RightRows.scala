@@ -14,7 +14,7 @@ import io.tailrace.state._
 private[sync] final class RightRows(
     settings: SyncSettings,
     newRight: NewRight,
-    heldRight: BufferedRight,
+    bufferedRight: BufferedRight,
     val found: FoundRows,
     spare: SpareRight
 ) extends AutoCloseable {
@@ -29,21 +29,21 @@ private[sync] final class RightRows(
     if (left.isFirst) {
       spare.clear()
       newRight.take(left.keyPrefix, base, at, range, found, spare)
-      heldRight.take(base, at, range, left.isLast, found, spare)
+      bufferedRight.take(base, at, range, left.isLast, found, spare)
     } else if (spare.isOverflown) {
       newRight.takeAgain(range, found)
-      heldRight.takeAgain(base, at, range, found)
-    } else if (!spare.isEmpty) spare.take(range, found, newRight, heldRight)
+      bufferedRight.takeAgain(base, at, range, found)
+    } else if (!spare.isEmpty) spare.take(range, found, newRight, bufferedRight)
   }
 
   /** True if the key has had right rows that are out of reach. */
   def hasTooFar: Boolean = spare.hasSeen
 
   /** No more left rows come. */
-  def endTaking(): Unit = heldRight.endTaking()
+  def endTaking(): Unit = bufferedRight.endTaking()
 
   override def close(): Unit = {
-    heldRight.close()
+    bufferedRight.close()
     found.close()
     spare.close()
   }
@@ -455,14 +455,14 @@ private[sync] final class SpareRight(memory: RowMemory, bufferBytes: Long) exten
   /** Takes the rows in range. Each row is read once: left rows come in the order of time, so the first
     * one that reaches a row takes it, and a row that is too old for one is too old for the next.
     */
-  def take(range: JoinRange, found: FoundRows, newRight: NewRight, heldRight: BufferedRight): Unit = {
+  def take(range: JoinRange, found: FoundRows, newRight: NewRight, bufferedRight: BufferedRight): Unit = {
     if (order == null) order = RowSort.byTime(rows)
     while (next < order.length && !range.isBeyond(rows.time(order(next)))) {
       val row = order(next)
       if (range.has(rows.time(row))) {
         val (base, at) = (rows.base(row), rows.at(row))
         found.add(base, at)
-        if (from(row) < 0) newRight.takeRow(~from(row)) else heldRight.takeRow(base, at, from(row))
+        if (from(row) < 0) newRight.takeRow(~from(row)) else bufferedRight.takeRow(base, at, from(row))
       }
       next += 1
     }

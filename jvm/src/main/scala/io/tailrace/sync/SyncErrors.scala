@@ -19,8 +19,8 @@ object SyncErrors {
       "limit" -> Errors.instant(limit)
     )
 
-  def maxPendingUnsupported(side: String, source: String): TailraceAnalysisException =
-    refuse("TAILRACE_SYNC_MAX_PENDING_UNSUPPORTED", "side" -> side, "source" -> source)
+  def maxBufferedUnsupported(side: String, source: String): TailraceAnalysisException =
+    refuse("TAILRACE_SYNC_MAX_BUFFERED_UNSUPPORTED", "side" -> side, "source" -> source)
 
   def notStreaming(side: String): TailraceAnalysisException =
     refuse("TAILRACE_SYNC_NOT_STREAMING", "side" -> side)
@@ -49,6 +49,6 @@ object SyncErrors {
       "partition" -> by.partition,
       "latest" -> by.latestTime.fold("nothing of it has been read")(t => s"it has been read up to $t"),
       "lag" -> by.lag.fold("behind all others")(micros => s"${micros / 1000} ms behind the furthest one"),
-      "silent" -> s"${by.silentMs} ms"
+      "silent" -> s"${by.idleMs} ms"
     )
 }

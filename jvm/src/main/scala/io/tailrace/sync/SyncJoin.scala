@@ -103,8 +103,8 @@ private[tailrace] final class SyncResolution(sides: JoinSides, sameName: (String
     val settings = chosen.copy(unlimited = SyncSide.values.flatMap { side =>
       HeldBackSources.obstacle(sides.side(side.name), chosen).map(side -> _)
     })
-    if (settings.asksForMaxPending) settings.unlimited.foreach { case (side, source) =>
-      throw SyncErrors.maxPendingUnsupported(side.name, source)
+    if (settings.asksForMaxBuffered) settings.unlimited.foreach { case (side, source) =>
+      throw SyncErrors.maxBufferedUnsupported(side.name, source)
     }
     val leftSide = progress(SyncSide.Left, leftPartition, leftTime, settings)
     val rightSide = progress(SyncSide.Right, rightPartition, rightTime, settings)
@@ -131,7 +131,7 @@ private[tailrace] final class SyncResolution(sides: JoinSides, sameName: (String
       settings: SyncSettings
   ): LogicalPlan = {
     val plan = sides.side(side.name)
-    val isLimited = settings.maxPending.isDefined && !settings.unlimited.exists(_._1 == side)
+    val isLimited = settings.maxBuffered.isDefined && !settings.unlimited.exists(_._1 == side)
     val read = if (isLimited) HeldBackSources.wrap(plan, side, settings) else plan
     if (KafkaPartition.isOf(columns.map(_.name)))
       SyncResolution.belowFilters(read, columns :+ time)(SyncProgress(side, columns, time, settings, _))
@@ -243,9 +243,9 @@ final case class StoredSyncJoin(columns: JoinColumns, settings: SyncSettings) ex
   override def explain: String =
     s"$nodeName ${settings.name}, ${columns.keysText}, sync_delay=${settings.syncDelay} us, " +
       s"window=${settings.window} us, on_stall=${settings.onStall.name}" +
-      (if (settings.exactlyOne) ", exactly_one=true" else "")
+      (if (settings.oneToOne) ", one_to_one=true" else "")
 
-  /** Delay, exactly_one and stall policies may change: they decide when rows are emitted, not what the state means.
+  /** Delay, one_to_one and stall policies may change: they decide when rows are emitted, not what the state means.
     * Without the partition columns the join would wait for partitions that nobody names any more.
     */
   override def pinned(columns: JoinColumns): PinnedSettings = PinnedSettings(
@@ -383,8 +383,8 @@ private[sync] final class SyncJoinTasks(
 
   override def report(store: TailraceStateStore, metric: String => SQLMetric): Unit = {
     val now = SyncJoinTasks.heldIn(store)
-    metric(SyncMetrics.HeldLeft) += now.left
-    metric(SyncMetrics.HeldRight) += now.right
+    metric(SyncMetrics.BufferedLeft) += now.left
+    metric(SyncMetrics.BufferedRight) += now.right
     held.add(now)
   }
 }

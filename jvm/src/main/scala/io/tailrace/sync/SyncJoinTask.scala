@@ -39,7 +39,7 @@ private[sync] final case class SyncLayout(
   * }}}
   *
   * With sync_delay = 5 seconds and a slowest right partition that has been read up to 12:00:30, left rows
-  * before 12:00:25 are released. Each is emitted with its right row, whenever that arrived. With `exactly_one` a
+  * before 12:00:25 are released. Each is emitted with its right row, whenever that arrived. With `one_to_one` a
   * left row that isn't released is emitted too, if its right row is there ([[EarlyLeft]]).
   *
   * @param times         the times that the micro-batch is judged by
@@ -65,21 +65,21 @@ private[sync] final class SyncJoinTask(
 
   private lazy val writer = new SyncWriter(columns, settings)
   private val reach =
-    if (settings.exactlyOne) Long.MaxValue else SyncRules.joinsThrough(through, settings)
-  private val heldRight = new BufferedRight(store, hash, memory, bufferBytes, reach, knowledge.right)
-  private val heldLeft = new BufferedLeft(store, through, knowledge.left, memory, bufferBytes)
-  private val run = new BatchRun(store, heldRight, layout)
-  private val newKeys = Option.when(settings.exactlyOne)(new NewKeys(settings, hash))
+    if (settings.oneToOne) Long.MaxValue else SyncRules.joinsThrough(through, settings)
+  private val bufferedRight = new BufferedRight(store, hash, memory, bufferBytes, reach, knowledge.right)
+  private val bufferedLeft = new BufferedLeft(store, through, knowledge.left, memory, bufferBytes)
+  private val run = new BatchRun(store, bufferedRight, layout)
+  private val newKeys = Option.when(settings.oneToOne)(new NewKeys(settings, hash))
   private val input = new SyncInput(context, through, joinedThrough, writer, newKeys, run)
   import input.released
-  private val early = Option.when(settings.exactlyOne)(
-    new EarlyLeft(store, through, heldLeft, released, input.carryLeft)
+  private val early = Option.when(settings.oneToOne)(
+    new EarlyLeft(store, through, bufferedLeft, released, input.carryLeft)
   )
   private val newRight = new NewRight(input.right)
   private val right = new RightRows(
     settings,
     newRight,
-    heldRight,
+    bufferedRight,
     new FoundRows(store, memory, keepsAll = settings.marksDuplicates, bufferBytes),
     new SpareRight(memory, bufferBytes)
   )
@@ -111,8 +111,8 @@ private[sync] final class SyncJoinTask(
     val sections = StoreKind.all.flatMap(store.sectionsOf(_))
     val chosen = CarriedRuns.choose(CarriedRuns.shares(sections), layout.mostRuns)
     sections.map(_.local).distinct.filter(run => chosen(run.name)).foreach { run =>
-      heldLeft.carry(run, release, row => carryLeft(row))
-      heldRight.carry(run, row => carryRight(row))
+      bufferedLeft.carry(run, release, row => carryLeft(row))
+      bufferedRight.carry(run, row => carryRight(row))
       store.dropRun(run)
     }
   }
@@ -135,13 +135,13 @@ private[sync] final class SyncJoinTask(
   /** Sorts what left rows are decided by, when both inputs have been read. */
   private def prepare(): Unit = {
     val started = System.nanoTime
-    heldLeft.release(release)
-    for (rows <- early; keys <- newKeys) heldLeft.seek(keys)(rows.add)
+    bufferedLeft.release(release)
+    for (rows <- early; keys <- newKeys) bufferedLeft.seek(keys)(rows.add)
     leaveRoom()
     input.endReading()
     released.start()
     newRight.start()
-    heldRight.start()
+    bufferedRight.start()
     sorting = System.nanoTime - started
   }
 
@@ -158,34 +158,36 @@ private[sync] final class SyncJoinTask(
         writer.rightAlone(input.right.base(row), input.right.at(row), duplicate = false)
       }),
     () =>
-      Pass.of(heldRight.expiring(expiry).map(row => writer.rightAlone(row.base, row.at, duplicate = false)))
+      Pass.of(
+        bufferedRight.expiring(expiry).map(row => writer.rightAlone(row.base, row.at, duplicate = false))
+      )
   )
 
   /** Removes the right rows that have expired, and writes the rows that stay. */
   override def expire(): Long = {
-    val inState = heldRight.expire(expiry)
+    val inState = bufferedRight.expire(expiry)
     metric(SyncMetrics.UnmatchedRight) += inState + newRight.rest(expiry, after = false).length
     val started = System.nanoTime
     run.add(
       input.left,
       run.rightRows(input.right, newRight.rest(expiry, after = true)),
-      Seq(heldRight.marksLeft, heldLeft.marksLeft)
+      Seq(bufferedRight.marksLeft, bufferedLeft.marksLeft)
     )
     writing += System.nanoTime - started
     store.setOperatorTime(expiry)
-    heldRight.settle()
-    val leftGone = heldLeft.settle()
+    bufferedRight.settle()
+    val leftGone = bufferedLeft.settle()
     store.keep(knowledge)
     metric(SyncMetrics.CarriedRows) += carried
     metric(SyncMetrics.IndexBytes) += knowledge.bytes
     metric(SyncMetrics.IndexesRead) += (if (known.isEmpty) 1 else 0)
-    leftGone + heldRight.rowsGone
+    leftGone + bufferedRight.rowsGone
   }
 
   override def close(): Unit = {
     passes.close()
     right.close()
-    heldLeft.close()
+    bufferedLeft.close()
     input.close()
   }
 }
@@ -197,7 +199,11 @@ private[sync] object SyncJoinTask {
 }
 
 /** Writes the rows of a batch that stay into its run. */
-private[sync] final class BatchRun(store: TailraceStateStore, heldRight: BufferedRight, layout: SyncLayout) {
+private[sync] final class BatchRun(
+    store: TailraceStateStore,
+    bufferedRight: BufferedRight,
+    layout: SyncLayout
+) {
   private var kept = 0L
 
   /** The number of rows that were written. */
@@ -220,17 +226,17 @@ private[sync] final class BatchRun(store: TailraceStateStore, heldRight: Buffere
   def add(left: RowBuffer, rightRows: SortedRows, more: Seq[SortedRows] = Nil): Unit = {
     val leftRows = SortedRows.all(StoreKind.HeldLeft, left, layout.bucketWidth, layout.rowsPerBucket)
     kept += leftRows.order.length + rightRows.order.length
-    heldRight.add(rightRows, store.addSorted(Seq(leftRows, rightRows) ++ more))
+    bufferedRight.add(rightRows, store.addSorted(Seq(leftRows, rightRows) ++ more))
   }
 }
 
 /** Reads the inputs of a synced join. A left row is released at once, or buffered; a right row is buffered. Left
-  * rows without a key or a time are emitted at once: nothing can match them. With `exactly_one` left rows that aren't
+  * rows without a key or a time are emitted at once: nothing can match them. With `one_to_one` left rows that aren't
   * released are merged with those that are ([[EarlyLeft]]).
   *
   * @param through left rows up to this time are released
   * @param joined  rows up to this time are joined; those beyond are emitted at once, marked
-  * @param newKeys gets the right rows that the batch brings, with `exactly_one`
+  * @param newKeys gets the right rows that the batch brings, with `one_to_one`
   */
 private[sync] final class SyncInput(
     context: StoredJoinContext,

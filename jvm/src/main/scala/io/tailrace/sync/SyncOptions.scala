@@ -17,14 +17,14 @@ import io.tailrace.join.OnStall
   *                       whose rows are all filtered. None: a warning after a minute
   * @param onDuplicate    "emit", "drop" or "mark": the treatment of further rows of a key
   * @param onUnmatchedRight "drop" or "emit": the treatment of right rows that no left row has joined
-  * @param maxPending     the number of buffered rows of a side above which its partitions that are ahead aren't
+  * @param maxBuffered     the number of buffered rows of a side above which its partitions that are ahead aren't
   *                       read; none: no limit
   * @param suffix         appended to the name of a right column that the left side has, too
   * @param name           the name of the join in the checkpoint and in the query's progress
   * @param onLeftStall    `onStall` of left partitions; none: the same as of right ones
   * @param futureLimit    the greatest lead of an event time over the batch's clock that is believed
   * @param onFuture       "clamp", "mark" or "fail": the treatment of rows further ahead
-  * @param exactlyOne     true asserts at most one match per left row and per right row: a pair is emitted when
+  * @param oneToOne     true asserts at most one match per left row and per right row: a pair is emitted when
   *                       both are there
   */
 final case class SyncOptions(
@@ -38,13 +38,13 @@ final case class SyncOptions(
     stallAfter: Option[TimeSpan] = None,
     onDuplicate: String = "emit",
     onUnmatchedRight: String = "drop",
-    maxPending: Option[Long] = Some(SyncOptions.MaxPending),
+    maxBuffered: Option[Long] = Some(SyncOptions.MaxBuffered),
     suffix: String = "_right",
     name: String = SyncOptions.Name,
     onLeftStall: Option[String] = None,
     futureLimit: Option[TimeSpan] = None,
     onFuture: String = "clamp",
-    exactlyOne: Boolean = false
+    oneToOne: Boolean = false
 ) {
 
   import SyncOptions._
@@ -57,7 +57,7 @@ final case class SyncOptions(
     val future = arguments.choice("on_future", onFuture, Policy.onFuture)
     if (futureLimit.isEmpty && future != Policy.Clamp)
       throw arguments.needs("on_future", onFuture, Policy.FutureLimit)
-    maxPending.foreach(arguments.number("max_pending", _, least = 1))
+    maxBuffered.foreach(arguments.number("max_buffered", _, least = 1))
     if (suffix.isEmpty) throw arguments.invalid("suffix", "", "one character or more")
     SyncSettings(
       arguments.name(name),
@@ -67,12 +67,12 @@ final case class SyncOptions(
       OnStall.afterMs(arguments, stallAfter),
       arguments.choice("on_duplicate", onDuplicate, Policy.onDuplicate),
       arguments.choice("on_unmatched_right", onUnmatchedRight, Policy.onUnmatchedRight) == Policy.Emit,
-      maxPending,
+      maxBuffered,
       leftStall,
       futureLimit.map(arguments.duration("future_limit", _)),
       future,
       liftsFiltered = stallAfter.isDefined,
-      exactlyOne = exactlyOne
+      oneToOne = oneToOne
     )
   }
 
@@ -91,13 +91,13 @@ object SyncOptions {
     stallAfter = document.get("stall_after").map(_.duration),
     onDuplicate = document("on_duplicate").text,
     onUnmatchedRight = document("on_unmatched_right").text,
-    maxPending = document.get("max_pending").map(_.long),
+    maxBuffered = document.get("max_buffered").map(_.long),
     suffix = document("suffix").text,
     name = document("name").text,
     onLeftStall = document.get("on_left_stall").map(_.text),
     futureLimit = document.get("future_limit").map(_.duration),
     onFuture = document("on_future").text,
-    exactlyOne = document("exactly_one").flag
+    oneToOne = document("one_to_one").flag
   )
 
   private[tailrace] val arguments = new Arguments("tailrace.sync_join")
@@ -107,7 +107,7 @@ object SyncOptions {
   /** Rows of a side that are held on disk by default: a gigabyte of rows of 100 bytes. The index of these right
     * rows takes about 300 MB of all executors together, and less if Spark has less for it.
     */
-  private[tailrace] val MaxPending = 10L * 1000 * 1000
+  private[tailrace] val MaxBuffered = 10L * 1000 * 1000
 }
 
 /** The checked arguments of a synced join, except its columns.
@@ -119,7 +119,7 @@ object SyncOptions {
   * @param liftsFiltered true: the join continues without a partition that has given only filtered records for
   *                      `stallAfterMs`
   * @param leftPartition columns whose values tell left partitions apart; `rightPartition` likewise
-  * @param exactlyOne true: a pair is emitted in the batch that brings its second row: see [[EarlyLeft]]
+  * @param oneToOne true: a pair is emitted in the batch that brings its second row: see [[EarlyLeft]]
   * @param unlimited sides whose sources can't be held back, with what they read from
   */
 final case class SyncSettings(
@@ -130,7 +130,7 @@ final case class SyncSettings(
     stallAfterMs: Long,
     onDuplicate: Policy,
     emitsUnmatchedRight: Boolean,
-    maxPending: Option[Long],
+    maxBuffered: Option[Long],
     onLeftStall: Option[Policy] = None,
     futureLimitMicros: Option[Long] = None,
     onFuture: Policy = Policy.Clamp,
@@ -138,11 +138,11 @@ final case class SyncSettings(
     leftPartition: Seq[String] = Nil,
     rightPartition: Seq[String] = Nil,
     unlimited: Seq[(SyncSide, String)] = Nil,
-    exactlyOne: Boolean = false
+    oneToOne: Boolean = false
 ) {
 
   /** True if the user has said how many rows may be held, and a source that can't be held back is an error. */
-  def asksForMaxPending: Boolean = maxPending.exists(_ != SyncOptions.MaxPending)
+  def asksForMaxBuffered: Boolean = maxBuffered.exists(_ != SyncOptions.MaxBuffered)
 
   def onStallOf(side: SyncSide): Policy = side.of(onLeftStall.getOrElse(onStall), onStall)
 

@@ -137,7 +137,7 @@ private[tailrace] object SyncFile {
     side.partitions.foreach { p =>
       CheckedBytes.writeText(out, p.name)
       out.writeLong(p.latest)
-      out.writeLong(p.silentMs)
+      out.writeLong(p.idleMs)
       out.writeByte((if (p.excluded) Excluded else 0) | (if (p.isFormer) Former else 0))
       out.writeLong(p.filteredMs)
     }
@@ -157,11 +157,11 @@ private[tailrace] object SyncFile {
 
   private def readPartition(format: Int, in: ByteBuffer): PartitionState = {
     val name = CheckedBytes.readText(in)
-    val (latest, silentMs, flags) = (in.getLong(), in.getLong(), in.get())
+    val (latest, idleMs, flags) = (in.getLong(), in.getLong(), in.get())
     PartitionState(
       name,
       latest,
-      Math.max(0L, silentMs),
+      Math.max(0L, idleMs),
       (flags & Excluded) != 0,
       format == 1 || (flags & Former) != 0,
       if (format < 3) 0L else Math.max(0L, in.getLong())
@@ -215,7 +215,7 @@ private[sync] final class SidePartitions(
     known.foreach { state =>
       val partition = add(state.name)
       partition.latest = state.latest
-      partition.mark = silence.clockMs - Math.max(0L, state.silentMs)
+      partition.mark = silence.clockMs - Math.max(0L, state.idleMs)
       partition.rowMark = partition.mark - Math.max(0L, state.filteredMs)
       partition.excluded = state.excluded
       partition.isFormer = state.isFormer

@@ -17,19 +17,19 @@ import io.tailrace.join.JoinMetrics
 /** The numbers of a batch, for the query's progress.
   *
   * @param times     the times that the next batch is judged by
-  * @param heldLeft  left rows that wait; `heldRight` right rows
+  * @param bufferedLeft  left rows that wait; `bufferedRight` right rows
   * @param jumps     rows that were further back than the sync delay
   * @param late      rows that came when the rows that they join had been decided, by side and partition
-  * @param waitsFor  the partition that a side waits for, if that isn't just running
+  * @param heldBackBy  the partition that a side waits for, if that isn't just running
   * @param future    rows that were further ahead of the clock than the limit
   */
 private[sync] final case class SyncReport(
     times: SyncTimes,
-    heldLeft: Long,
-    heldRight: Long,
+    bufferedLeft: Long,
+    bufferedRight: Long,
     jumps: Long,
     late: Seq[(SyncSide, String, Long)],
-    waitsFor: Seq[(SyncSide, HeldBy)],
+    heldBackBy: Seq[(SyncSide, HeldBy)],
     future: Long = 0
 ) {
   import SyncReport._
@@ -38,20 +38,20 @@ private[sync] final case class SyncReport(
     Array(
       timestamp(times.release),
       timestamp(times.leftLow),
-      heldLeft,
-      heldRight,
+      bufferedLeft,
+      bufferedRight,
       jumps,
       late.map { case (side, partition, rows) =>
         new GenericRowWithSchema(Array(side.name, partition, rows), LateSchema)
       },
-      waitsFor.map { case (side, by) =>
+      heldBackBy.map { case (side, by) =>
         new GenericRowWithSchema(
           Array(
             side.name,
             by.partition,
             timestamp(by.latest),
             by.lag.map(micros => Long.box(micros / 1000)).orNull,
-            by.silentMs,
+            by.idleMs,
             by.condition.name
           ),
           HeldBySchema
@@ -77,7 +77,7 @@ private[tailrace] object SyncReport {
       side <- SyncSide.values
       part <- read(side) if part.late > 0
     } yield (side, part.name, part.late)
-    val waitsFor = for {
+    val heldBackBy = for {
       side <- Seq(SyncSide.Right, SyncSide.Left)
       by <- partitions.side(side).holder if by.condition != PartitionCondition.Running
     } yield side -> by
@@ -87,7 +87,7 @@ private[tailrace] object SyncReport {
       held.map(_.right).sum,
       read.values.flatten.map(_.jumps).sum,
       late,
-      waitsFor,
+      heldBackBy,
       read.values.flatten.map(_.future).sum
     )
   }
@@ -105,16 +105,16 @@ private[tailrace] object SyncReport {
     .add("partition", StringType)
     .add("latest", TimestampType)
     .add("lagMs", LongType)
-    .add("silentMs", LongType)
+    .add("idleMs", LongType)
     .add("condition", StringType)
   val Schema: StructType = new StructType()
     .add("syncTime", TimestampType)
     .add("leftLow", TimestampType)
-    .add("heldLeft", LongType)
-    .add("heldRight", LongType)
+    .add("bufferedLeft", LongType)
+    .add("bufferedRight", LongType)
     .add("possiblyMissed", LongType)
     .add("late", ArrayType(LateSchema))
-    .add("waitsFor", ArrayType(HeldBySchema))
+    .add("heldBackBy", ArrayType(HeldBySchema))
     .add("futureRows", LongType)
 }
 
@@ -123,8 +123,8 @@ private[tailrace] object SyncReport {
   * unmatched, a duplicate, held or without a key.
   */
 object SyncMetrics {
-  val HeldLeft = "heldLeft"
-  val HeldRight = "heldRight"
+  val BufferedLeft = "bufferedLeft"
+  val BufferedRight = "bufferedRight"
   val Matched = "matched"
   val UnmatchedLeft = "unmatchedLeft"
   val UnmatchedRight = "unmatchedRight"
@@ -139,17 +139,17 @@ object SyncMetrics {
   val IndexesRead = "indexesRead"
 
   private val counts = Seq(
-    HeldLeft -> "left rows that wait for the right stream",
-    HeldRight -> "right rows that wait for their left row",
-    Matched -> "left rows that came out with their right row",
-    UnmatchedLeft -> "left rows that came out without one",
-    UnmatchedRight -> "right rows that nobody has joined",
-    TooFar -> "left rows that came out without one, though their key had one, too far away in time",
+    BufferedLeft -> "buffered left rows",
+    BufferedRight -> "buffered right rows",
+    Matched -> "left rows that were emitted with their right row",
+    UnmatchedLeft -> "left rows that were emitted without one",
+    UnmatchedRight -> "right rows that no left row joined",
+    TooFar -> "left rows that were emitted without one, though their key had one, too far away in time",
     DuplicateLeft -> "further left rows of an id",
     DuplicateRight -> "further right rows of an id",
     LateLeft -> "left rows that came when their time had been released",
-    FutureLeft -> "left rows ahead of the clock that came out by themselves",
-    FutureRight -> "right rows ahead of the clock that came out by themselves",
+    FutureLeft -> "left rows ahead of the clock emitted unmatched",
+    FutureRight -> "right rows ahead of the clock emitted unmatched",
     CarriedRows -> "rows of the state that were written again",
     IndexesRead -> "indexes of right rows that were made from the state's files"
   )
@@ -191,7 +191,7 @@ private[sync] final class SyncNotices(settings: SyncSettings, partitions: SyncPa
       if (!warned((side, by.partition, by.condition))) {
         logWarning(
           s"TAILRACE_SYNC_STALLED: no row of the ${side.name} partition ${by.partition} for " +
-            s"${by.silentMs} ms, which is ${by.condition.name}" + by.lag.fold("")(l =>
+            s"${by.idleMs} ms, which is ${by.condition.name}" + by.lag.fold("")(l =>
               s" and ${l / 1000} ms behind the furthest one"
             ) +
             s": the join '${settings.name}' waits for it" + why(by.condition)
@@ -237,7 +237,7 @@ private[sync] object SyncNotices extends Logging {
   def unlimited(join: String, side: SyncSide, source: String): Unit = logWarning(
     s"TAILRACE_SYNC_UNLIMITED: the join '$join' can't hold back the source of its ${side.name} side, $source: " +
       "while it waits for a partition, all rows that the source gives are held on disk. Limit the source by " +
-      "its own options, or say by max_pending=None that it is meant so"
+      "its own options, or say by max_buffered=None that it is meant so"
   )
 }
 
@@ -251,7 +251,7 @@ private[tailrace] object SyncWaits {
     val furthest = state.partitions.map(_.latest).maxOption.getOrElse(SyncTimes.Unknown)
     val holder = counted.minByOption(_.latest).map { p =>
       val behind = Option.when(p.latest != SyncTimes.Unknown)(furthest - p.latest)
-      HolderFacts(SidePartitions.shown(p.name), known(p.latest), behind, p.silentMs, None)
+      HolderFacts(SidePartitions.shown(p.name), known(p.latest), behind, p.idleMs, None)
     }
     SyncSideFacts(side.name, known(state.low), holder, excluded.map(_.name), None, None)
   }
@@ -261,7 +261,7 @@ private[tailrace] object SyncWaits {
     Seq(SyncSide.Right, SyncSide.Left).map { side =>
       val now = partitions.side(side)
       val holder = now.holder.map { by =>
-        HolderFacts(by.partition, known(by.latest), by.lag, by.silentMs, Some(by.condition.name))
+        HolderFacts(by.partition, known(by.latest), by.lag, by.idleMs, Some(by.condition.name))
       }
       SyncSideFacts(
         side.name,

@@ -96,8 +96,9 @@ private[sync] final class SyncRun(
     * how many are held.
     */
   def room(side: SyncSide): Option[Long] = synchronized {
-    settings.maxPending.map { most =>
-      val held = if (batches.last.isEmpty) most else side.of(last.report.heldLeft, last.report.heldRight)
+    settings.maxBuffered.map { most =>
+      val held =
+        if (batches.last.isEmpty) most else side.of(last.report.bufferedLeft, last.report.bufferedRight)
       Math.max(Math.max(1L, most / 10), most - held)
     }
   }
@@ -109,12 +110,13 @@ private[sync] final class SyncRun(
     * @param allOrNone whether the source can only be held back as a whole
     */
   def holdBack(side: SyncSide, allOrNone: Boolean): Set[String] = synchronized {
-    def isTooMany(held: Long) = !endsByItself && batches.last.nonEmpty && settings.maxPending.exists(_ < held)
+    def isTooMany(held: Long) =
+      !endsByItself && batches.last.nonEmpty && settings.maxBuffered.exists(_ < held)
     val names = side match {
-      case SyncSide.Left if isTooMany(last.report.heldLeft) =>
+      case SyncSide.Left if isTooMany(last.report.bufferedLeft) =>
         HoldBack.left(partitions.left.counted, partitions.times.release)
-      case SyncSide.Right if isTooMany(last.report.heldRight) =>
-        val leftLow = Option.when(!isTooMany(last.report.heldLeft))(partitions.left.low)
+      case SyncSide.Right if isTooMany(last.report.bufferedRight) =>
+        val leftLow = Option.when(!isTooMany(last.report.bufferedLeft))(partitions.left.low)
         HoldBack.right(partitions.right.counted, leftLow)
       case _ => Set.empty[String]
     }

@@ -1,4 +1,4 @@
-"""`hot`: keys whose left rows are split over several partitions."""
+"""`salted_keys`: keys whose left rows are split over several partitions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def streams(stream_test: StreamTest) -> Streams:
 
 
 def test_the_rows_are_those_of_a_join_that_splits_nothing(streams: Streams) -> None:
-    hot = streams.join(hot=[1], hot_parts=3)
+    hot = streams.join(salted_keys=[1], salt_buckets=3)
     plain = streams.join()
     assert hot.schema == plain.schema
     with streams.query(hot) as query, streams.query(plain, "plain") as other:
@@ -45,11 +45,11 @@ def test_the_rows_are_those_of_a_join_that_splits_nothing(streams: Streams) -> N
 
 
 def test_a_checkpoint_is_bound_to_the_keys(streams: Streams) -> None:
-    with streams.query(streams.join(hot=[1])) as query:
+    with streams.query(streams.join(salted_keys=[1])) as query:
         query.run()
         streams.add(*END)
-        query.restart(streams.join(hot=[1, 2]))
-        with pytest.raises(StreamingQueryException, match="`hot` was '1 in 8 parts' and is now"):
+        query.restart(streams.join(salted_keys=[1, 2]))
+        with pytest.raises(StreamingQueryException, match="`salted_keys` was '1 in 8 parts' and is now"):
             query.run()
 
 
@@ -66,7 +66,7 @@ def test_a_checkpoint_is_bound_to_the_keys(streams: Streams) -> None:
 def test_dates_and_times_from_the_year_1_on(spark: SparkSession, key: dt.date) -> None:
     kind = "timestamp" if isinstance(key, dt.datetime) else "date"
     text = key.astimezone(dt.UTC).isoformat() if isinstance(key, dt.datetime) else key.isoformat()
-    ((literal,),) = arguments.values([key], "hot")
+    ((literal,),) = arguments.values([key], "salted_keys")
     of_sql = expr(f"CAST('{text}' AS {kind})")
     row = spark.range(1).select((literal == of_sql).alias("same")).head()
     assert row is not None
@@ -75,7 +75,7 @@ def test_dates_and_times_from_the_year_1_on(spark: SparkSession, key: dt.date) -
         of_sql.alias("key"), col("id").alias("l_id"), timestamp_seconds("id").alias("l_ts")
     )
     right = left.selectExpr("key", "l_id AS r_id", "l_ts AS r_ts")
-    assert len(join(left, right, hot=[key], hot_parts=3).collect()) == 6
+    assert len(join(left, right, salted_keys=[key], salt_buckets=3).collect()) == 6
 
 
 @pytest.mark.parametrize("key", [(1, "a"), [1, "a"]])
@@ -90,39 +90,39 @@ def test_keys_of_several_columns(spark: SparkSession, key: Any) -> None:  # noqa
         "right_time": "seen",
         "after": "5 seconds",
     }
-    split = tailrace.join(left, right, hot=[key], **options).orderBy("id").collect()
+    split = tailrace.join(left, right, salted_keys=[key], **options).orderBy("id").collect()
     assert split == tailrace.join(left, right, **options).orderBy("id").collect()
 
 
 @pytest.mark.parametrize("wrong", ["1", {"key": 1}, 7, [None], [(1, None)], [{"key": 1}]])
 def test_what_is_no_list_of_keys(streams: Streams, wrong: Any) -> None:  # noqa: ANN401
-    with pytest.raises(TypeError, match="`hot`"):
+    with pytest.raises(TypeError, match="`salted_keys`"):
         streams.join(hot=wrong)
 
 
 @pytest.mark.contract
-@pytest.mark.parametrize("options", [{"hot_parts": 1}, {"hot": [(1, 2)]}, {"on_late": "mark"}])
+@pytest.mark.parametrize("options", [{"salt_buckets": 1}, {"salted_keys": [(1, 2)]}, {"on_late": "mark"}])
 def test_what_cannot_be(streams: Streams, options: dict[str, Any]) -> None:
     with pytest.raises(TailraceJoinError, match="TAILRACE_OPTION_INVALID"):
-        streams.join(**{"hot": [1], **options})
+        streams.join(**{"salted_keys": [1], **options})
 
 
 @pytest.mark.parametrize("wrong", ["x", 3.5, True, 2**70, 10**37])
 def test_what_is_no_value_of_the_column(streams: Streams, wrong: Any) -> None:  # noqa: ANN401
     with pytest.raises(
-        TailraceJoinError, match=r"`hot` of tailrace.join is .* values of `key`, which is comp"
+        TailraceJoinError, match=r"`salted_keys` of tailrace.join is .* values of `key`, which is comp"
     ):
-        streams.join(hot=[1, wrong])
+        streams.join(salted_keys=[1, wrong])
 
 
 def test_a_number_that_no_column_can_hold(streams: Streams) -> None:
     with pytest.raises(TypeError, match="39 digits"):
-        streams.join(hot=[10**38])
+        streams.join(salted_keys=[10**38])
 
 
 @pytest.mark.parametrize("value", ["1", 1.0, 2**40])
 def test_a_value_of_another_type_that_is_one_of_the_column(streams: Streams, value: Any) -> None:  # noqa: ANN401
-    with streams.query(streams.join(hot=[value])) as query:
+    with streams.query(streams.join(salted_keys=[value])) as query:
         query.run()
         streams.add(*END)
         query.run()
@@ -144,9 +144,9 @@ def test_an_error_of_the_checkpoint_names_hot_alone(streams: Streams) -> None:
     with streams.query(streams.join()) as query:
         query.run()
         streams.add(*END)
-        query.restart(streams.join(hot=[1]))
+        query.restart(streams.join(salted_keys=[1]))
         with pytest.raises(
-            StreamingQueryException, match="`hot` was not given and is now '1 in 8 parts'"
+            StreamingQueryException, match="`salted_keys` was not given and is now '1 in 8 parts'"
         ) as found:
             query.run()
         assert "__tailrace_part" not in str(found.value)
@@ -163,13 +163,13 @@ def test_a_query_goes_on_with_a_key_of_another_type(streams: Streams, value: Any
     left, right = (
         streams.frame(side).withColumn("key", expr(f"CAST({text} AS {kind})")) for side in ("left", "right")
     )
-    with streams.query(join(left, right, hot=[value])) as query:
+    with streams.query(join(left, right, salted_keys=[value])) as query:
         query.run()
         streams.add(*END)
         zone = streams.test.spark.conf.get("spark.sql.session.timeZone")
         streams.test.spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
         try:
-            query.restart(join(left, right, hot=[value]))
+            query.restart(join(left, right, salted_keys=[value]))
         finally:
             streams.test.spark.conf.set("spark.sql.session.timeZone", str(zone))
         query.run()
@@ -186,7 +186,7 @@ def test_keys_of_two_types_are_hot_on_both_sides(
     left = spark.range(20).selectExpr(f"CAST(id % 2 AS {l_key}) AS k", "timestamp_seconds(id) AS at", "id")
     right = left.selectExpr(f"CAST(k AS {r_key}) AS k", "at AS seen", "id AS n")
     options: dict[str, Any] = {"on": "k", "left_time": "at", "right_time": "seen", "after": "5 seconds"}
-    split = tailrace.join(left, right, hot=[value], **options).orderBy("id").collect()
+    split = tailrace.join(left, right, salted_keys=[value], **options).orderBy("id").collect()
     assert split == tailrace.join(left, right, **options).orderBy("id").collect()
 
 
@@ -194,4 +194,4 @@ def test_keys_of_two_types_are_hot_on_both_sides(
 def test_a_column_that_is_no_literal(streams: Streams, wrong: str) -> None:
     value = col("key") if wrong == "column" else rand()
     with pytest.raises(TailraceJoinError, match="TAILRACE_OPTION_INVALID"):
-        streams.join(hot=[value])
+        streams.join(salted_keys=[value])

@@ -9,11 +9,11 @@ import io.tailrace.common.Policy
 import io.tailrace.state.{KeptMemory, OwnStoreProvider, StoreKind}
 import io.tailrace.testkit.{Campaign, SyncOut, SyncRow}
 
-/** `exactly_one` of a synced join: pairs come out, and leave the state, in the batch that brings their second row. */
-final class ExactlyOneSuite extends AnyFunSuite with SyncFixture {
+/** `one_to_one` of a synced join: pairs come out, and leave the state, in the batch that brings their second row. */
+final class SyncOneToOneSuite extends AnyFunSuite with SyncFixture {
   private val second = 1000000L
   private val unknown = SyncTimes(SyncTimes.Unknown, SyncTimes.Unknown)
-  private val one = settings(exactlyOne = true)
+  private val one = settings(oneToOne = true)
 
   private def at(key: String, seconds: Double, id: Int): SyncRow =
     SyncRow(Some(key), Some((seconds * second).round), id)
@@ -197,7 +197,7 @@ final class ExactlyOneSuite extends AnyFunSuite with SyncFixture {
             if (random.nextInt(5) == 0) provider = newProvider()
             // Nothing is late: rows are released when all have come.
             val end = if (batch == 30) Long.MaxValue else 100 * second
-            val now = settings(emitsUnmatchedRight = true, exactlyOne = chosen(random))
+            val now = settings(emitsUnmatchedRight = true, oneToOne = chosen(random))
             val done = runBatch(
               open(provider, batch.toLong),
               now,
@@ -260,7 +260,7 @@ final class ExactlyOneSuite extends AnyFunSuite with SyncFixture {
     Policy.onDuplicate.foreach { policy =>
       emptyDirectory()
       val p = new Partition()
-      p.settings = settings(onDuplicate = policy, exactlyOne = true)
+      p.settings = settings(onDuplicate = policy, oneToOne = true)
       val lefts = Seq(at("a", 10, 1), at("a", 10.5, 2))
       val done = p.batch(unknown, lefts, Seq(at("a", 11, 3), at("a", 12, 4)))
       val mark = Option.when(policy == Policy.Mark)("duplicate")

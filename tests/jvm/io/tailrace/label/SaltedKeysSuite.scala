@@ -11,7 +11,7 @@ import io.tailrace.api.Tailrace
 import io.tailrace.testkit.{Campaign, SparkSuite}
 
 /** Keys that are split over partitions: the rows are those of a join that doesn't split them. */
-final class HotKeysSuite extends SparkSuite {
+final class SaltedKeysSuite extends SparkSuite {
   import spark.implicits._
 
   private type Event = (java.lang.Long, String, Timestamp, Int)
@@ -69,7 +69,7 @@ final class HotKeysSuite extends SparkSuite {
       withConf("spark.tailrace.join.strategy" -> strategy) {
         val plain = run(chosen, 3)
         assert(plain.size > 100)
-        assert(run(chosen.copy(hot = Seq(Seq(7L, "a"), Seq(7, "b")), hotParts = 5), 2) == plain)
+        assert(run(chosen.copy(saltedKeys = Seq(Seq(7L, "a"), Seq(7, "b")), saltBuckets = 5), 2) == plain)
       }
     }
   }
@@ -79,11 +79,11 @@ final class HotKeysSuite extends SparkSuite {
     val left = lefts(events(random, 0, 0).toDF())
     val right = rights(events(random, 0, 1000).toDF())
     def rows(options: JoinOptions) = Tailrace.join(left, right, on, options).collect().map(_.toString).sorted
-    assert(rows(options.copy(hot = Seq(Seq(7L, "a")))).sameElements(rows(options)))
+    assert(rows(options.copy(saltedKeys = Seq(Seq(7L, "a")))).sameElements(rows(options)))
   }
 
   test("a hot key is the work of several partitions") {
-    val hot = options.copy(hot = Seq(Seq(7L, "a")), hotParts = 8)
+    val hot = options.copy(saltedKeys = Seq(Seq(7L, "a")), saltBuckets = 8)
     val times = (0 until 400).map(i => (Long.box(7), "a", new Timestamp(1700000000000L + i * 10), i))
     def taskRows(options: JoinOptions): Seq[Long] = {
       val joined = Tailrace.join(lefts(times.toDF()), rights(times.take(3).toDF()), on, options)
@@ -106,10 +106,15 @@ final class HotKeysSuite extends SparkSuite {
       "value" -> value,
       "allowed" -> allowed
     )(Tailrace.join(left, right, on, options))
-    val hot = options.copy(hot = Seq(Seq(7L, "a")))
-    refused("hot_parts", "1", "a whole number from 2 to 1024", hot.copy(hotParts = 1))
-    refused("hot_parts", "1025", "a whole number from 2 to 1024", hot.copy(hotParts = 1025))
-    refused("hot", "7", "one value for each key column, 2, in each of the keys", hot.copy(hot = Seq(Seq(7))))
-    refused("on_late", "mark", "'drop' with `hot`", hot.copy(onLate = "mark"))
+    val hot = options.copy(saltedKeys = Seq(Seq(7L, "a")))
+    refused("salt_buckets", "1", "a whole number from 2 to 1024", hot.copy(saltBuckets = 1))
+    refused("salt_buckets", "1025", "a whole number from 2 to 1024", hot.copy(saltBuckets = 1025))
+    refused(
+      "salted_keys",
+      "7",
+      "one value for each key column, 2, in each of the keys",
+      hot.copy(saltedKeys = Seq(Seq(7)))
+    )
+    refused("on_late", "mark", "'drop' with `salted_keys`", hot.copy(onLate = "mark"))
   }
 }

@@ -28,10 +28,10 @@ import io.tailrace.plan.WriteCheck
   * @param limitMs see [[QuietQuery]]
   * @param waiting as reported by the tasks of this batch
   */
-private[tailrace] final class CloseAfter(exec: PlannedJoin, limitMs: Long, waiting: WaitingLeft)
+private[tailrace] final class IdleTimeout(exec: PlannedJoin, limitMs: Long, waiting: WaitingLeft)
     extends Logging {
   private def session: SparkSession = exec.session
-  private def quiet: QuietQuery = CloseAfter.queries.of(session, exec.workName)(new QuietQuery(limitMs))
+  private def quiet: QuietQuery = IdleTimeout.queries.of(session, exec.workName)(new QuietQuery(limitMs))
 
   /** Left rows up to this time are emitted in this batch regardless of the watermark, in microseconds; none: the watermark
     * decides. The same in each attempt of the batch.
@@ -39,7 +39,7 @@ private[tailrace] final class CloseAfter(exec: PlannedJoin, limitMs: Long, waiti
   lazy val through: Option[Long] = {
     val batch = StreamingBatch.current(session).batchId
     quiet.begins(batch, StreamInputs.all(session).hasNew)
-    CloseAfter.noted(exec, batch)
+    IdleTimeout.noted(exec, batch)
   }
 
   /** True if the next batch flushes buffered rows. Spark asks when it knows the input of that batch. */
@@ -47,11 +47,11 @@ private[tailrace] final class CloseAfter(exec: PlannedJoin, limitMs: Long, waiti
     val isLong = quiet.asked(DriverClock.ms)
     val newest = waiting.newest.filter(_ => isLong && !isRead)
     newest.foreach { time =>
-      BatchNotes.add(session, CloseAfter.key(exec), time.toString)
+      BatchNotes.add(session, IdleTimeout.key(exec), time.toString)
       quiet.beginAnew()
       logWarning(
         s"TAILRACE_CLOSED: the query has had no input for ${Durations.text(limitMs * 1000)}, so ${exec.workName} lets " +
-          s"left rows up to ${EventTimes.iso(time)} out by close_after. Rows that come for them now are late"
+          s"left rows up to ${EventTimes.iso(time)} out by idle_timeout. Rows that come for them now are late"
       )
     }
     newest.nonEmpty
@@ -72,8 +72,8 @@ private[tailrace] final class CloseAfter(exec: PlannedJoin, limitMs: Long, waiti
     StreamingRun.current(session).endsByItself || StreamInputs.all(session).hasMore
 }
 
-private[tailrace] object CloseAfter {
-  val Argument = "close_after"
+private[tailrace] object IdleTimeout {
+  val Argument = "idle_timeout"
 
   private val queries = new RunState[QuietQuery]
   private val reruns = new RunState[(Long, Option[Long])]

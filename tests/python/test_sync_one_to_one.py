@@ -1,4 +1,4 @@
-"""The synced join with `exactly_one`: a pair comes out when both rows are there, and neither is held."""
+"""The synced join with `one_to_one`: a pair comes out when both rows are there, and neither is held."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def held(query: StreamQuery) -> tuple[int, int, int]:
     """Left rows, right rows, and all rows of the state, by the last progress."""
     progress = query.progresses()[-1]
     sides = progress["observedMetrics"]["tailrace.syncJoin"]
-    return sides["heldLeft"], sides["heldRight"], progress["stateOperators"][0]["numRowsTotal"]
+    return sides["bufferedLeft"], sides["bufferedRight"], progress["stateOperators"][0]["numRowsTotal"]
 
 
 def test_a_pair_comes_out_with_its_second_row_and_the_state_falls_at_once(streams: Synced) -> None:
     left = [Row(1, 0, 0), Row(2, 0, 1), Row(3, 0, 2)]
     streams.add(left, right=[Row(1, 0, 1), Row(91, 1, 0), Row(4, 0, 8)])
-    with streams.query(exactly_one=True) as query:
+    with streams.query(one_to_one=True) as query:
         # Partition 1 is at 0: without it, all would wait.
         assert new(query) == [(1, 0, 1)]
         assert held(query) == (2, 2, 4)
@@ -68,7 +68,7 @@ def test_any_unique_ids_give_the_rows_that_they_give_without_it(streams: Synced)
         }
         streams.add(**rows)
         expected += model.run(**rows)
-        with streams.query(**options, exactly_one=step % 5 != 3) as query:
+        with streams.query(**options, one_to_one=step % 5 != 3) as query:
             query.run()
             found += Counter(shown(row) for row in query.rows())
             early += sum((found - expected).values())
@@ -78,7 +78,7 @@ def test_any_unique_ids_give_the_rows_that_they_give_without_it(streams: Synced)
     for rows in (rest, end):
         streams.add(**rows)
         expected += model.run(**rows)
-        with streams.query(**options, exactly_one=True) as query:
+        with streams.query(**options, one_to_one=True) as query:
             query.run()
             found += Counter(shown(row) for row in query.rows())
     assert early > 5
@@ -87,5 +87,5 @@ def test_any_unique_ids_give_the_rows_that_they_give_without_it(streams: Synced)
 
 @pytest.mark.contract
 def test_it_is_true_or_false(streams: Synced) -> None:
-    with pytest.raises(TypeError, match="exactly_one"):
-        streams.join(exactly_one="yes")
+    with pytest.raises(TypeError, match="one_to_one"):
+        streams.join(one_to_one="yes")

@@ -16,9 +16,9 @@ import io.tailrace.testkit.Times.seconds
 import io.tailrace.testkit._
 
 /** Rows that wait come out when the query has had no input for long, though the watermark stands. */
-final class CloseAfterSuite extends SparkSuite {
+final class IdleTimeoutSuite extends SparkSuite {
   private val limit = 60L * 60 * 1000
-  private val hour = options("10 seconds").copy(releaseEvery = Some("batch"), closeAfter = Some("1 hour"))
+  private val hour = options("10 seconds").copy(releaseEvery = Some("batch"), idleTimeout = Some("1 hour"))
 
   private def served(t: Double, id: Int, k: String = "k") = Served(k, seconds(t), id)
   private def engaged(t: Double, id: Int, k: String = "k") = Engaged(k, seconds(t), id)
@@ -48,7 +48,7 @@ final class CloseAfterSuite extends SparkSuite {
           assert(h.step(Seq(served(1, 1), served(4, 2)), Seq(engaged(2, 10))).flatten.isEmpty)
           assert(pass(h, clock, 7).flatten.isEmpty)
           assert(pass(h, clock, 1).flatten == Seq(group(1, 10), group(2)))
-          assert(h.total(LabelMetrics.ClosedBySilence) == 2 && h.total(LabelMetrics.GroupsOut) == 2)
+          assert(h.total(LabelMetrics.FlushedByIdleTimeout) == 2 && h.total(LabelMetrics.GroupsEmitted) == 2)
           assert(pass(h, clock, 20).isEmpty, "nothing waits, and no batch runs")
           // The newest left row that has come out is of 4.
           val after =
@@ -58,7 +58,7 @@ final class CloseAfterSuite extends SparkSuite {
               Set("late_left" -> Seq(3), "late_right" -> Seq(11))
           )
           assert(
-            h.total(LabelMetrics.RowsAfterSilence) == 1,
+            h.total(LabelMetrics.RowsAfterFlush) == 1,
             "the right row of 5 is in the window of the row of 4"
           )
           assert(pass(h, clock, 8).flatten == Seq(group(4, 12)))
@@ -67,7 +67,7 @@ final class CloseAfterSuite extends SparkSuite {
   }
 
   test("without the option, and before the hour is over, nothing comes out") {
-    query(join(hour.copy(closeAfter = None))) { (h, clock, _) =>
+    query(join(hour.copy(idleTimeout = None))) { (h, clock, _) =>
       h.left(served(1, 1))
       assert(pass(h, clock, 20).isEmpty)
     }
@@ -102,7 +102,7 @@ final class CloseAfterSuite extends SparkSuite {
       Files.delete(Checkpoint.newestFirst(new File(d, "commits")).head.toPath)
       h.preload(Seq(served(3, 3), served(6, 4)), Seq(engaged(3, 11)))
       // Whatever the query is now.
-      h.start(join(hour.copy(closeAfter = None)))
+      h.start(join(hour.copy(idleTimeout = None)))
       h.settle()
       assert(h.changed.isEmpty && h.byBatch(closing) == Seq(group(1, 10), group(2)))
       assert(h.total(LabelMetrics.LateLeftRows) == 1, "of the rows that came meanwhile, that of 3")
@@ -133,7 +133,7 @@ final class CloseAfterSuite extends SparkSuite {
       (1 to 2).foreach(i => Seq(served(i.toDouble, i)).toDS().coalesce(1).write.mode("append").parquet(files))
       val left = spark.readStream.schema(spark.read.parquet(files).schema).option("maxFilesPerTrigger", 1)
       // Spark asks after each of the two batches, and a millisecond has passed.
-      val o = hour.copy(closeAfter = Some("1 millisecond"))
+      val o = hour.copy(idleTimeout = Some("1 millisecond"))
       val right = new StreamHarness(spark, d)(join(o)).inputs._2
       var rows = 0L
       join(o)(left.parquet(files), right).writeStream
@@ -179,7 +179,7 @@ final class CloseAfterSuite extends SparkSuite {
       left.withWatermark("t", "0 seconds"),
       right.withWatermark("rt", "0 seconds"),
       Seq("k" -> "k"),
-      AsOfOptions("t", "rt", closeAfter = Some("1 hour"))
+      AsOfOptions("t", "rt", idleTimeout = Some("1 hour"))
     )
     query(asOf) { (h, clock, _) =>
       def found = h.allRows.map(Looked.of)
@@ -189,9 +189,9 @@ final class CloseAfterSuite extends SparkSuite {
         h.settle()
       }
       assert(found.toSet == Set(Looked("k", 1, Some(10)), Looked("k", 2, Some(10))))
-      assert(h.total(AsOfMetrics.ClosedBySilence) == 2)
+      assert(h.total(AsOfMetrics.FlushedByIdleTimeout) == 2)
       h.rows(Seq(served(5, 3), served(9, 4)), Seq(engaged(4, 11), engaged(8, 12)))
-      assert(found.drop(2) == Seq(Looked("k", 3, Some(11))) && h.total(AsOfMetrics.RowsAfterSilence) == 1)
+      assert(found.drop(2) == Seq(Looked("k", 3, Some(11))) && h.total(AsOfMetrics.RowsAfterFlush) == 1)
       h.rows(Nil, Seq(engaged(20, 13)))
       h.rows(Seq(served(20, 5)), Nil)
       assert(found.drop(3).head == Looked("k", 4, Some(12)))
@@ -199,16 +199,16 @@ final class CloseAfterSuite extends SparkSuite {
   }
 
   test("it needs groups, a duration, and batches without data") {
-    checkRefused("TAILRACE_JOIN_OPTION_CONFLICT", "argument" -> "close_after", "value" -> "1 hour") {
+    checkRefused("TAILRACE_JOIN_OPTION_CONFLICT", "argument" -> "idle_timeout", "value" -> "1 hour") {
       hour.copy(how = "inner", releaseEvery = None).settings
     }
-    val wrong = intercept[TailraceAnalysisException](hour.copy(closeAfter = Some("now")).settings)
-    assert(wrong.getCondition == "TAILRACE_OPTION_INVALID" && wrong.getMessage.contains("`close_after`"))
+    val wrong = intercept[TailraceAnalysisException](hour.copy(idleTimeout = Some("now")).settings)
+    assert(wrong.getCondition == "TAILRACE_OPTION_INVALID" && wrong.getMessage.contains("`idle_timeout`"))
     val decided =
       intercept[TailraceAnalysisException](hour.copy(release = "decided", `match` = "first").settings)
     assert(
       decided.getMessage.contains("`release`") && decided.getMessage.contains(
-        "'closed' if `close_after` is there"
+        "'closed' if `idle_timeout` is there"
       )
     )
     withConf("spark.sql.streaming.noDataMicroBatches.enabled" -> false) {

@@ -11,7 +11,7 @@ import io.tailrace.testkit.Times.{micros, microsOf}
 import io.tailrace.testkit._
 
 /** Streams whose windows close by silence alone, against brute force: the watermark never comes. */
-final class CloseAfterPropertySuite extends SparkSuite with SlowSuite {
+final class IdleTimeoutPropertySuite extends SparkSuite with SlowSuite {
   private val after = 20L
   private val limit = 60L * 60 * 1000
 
@@ -56,7 +56,7 @@ final class CloseAfterPropertySuite extends SparkSuite with SlowSuite {
     val o = options(s"$after microseconds").copy(
       before = s"$before microseconds",
       onLate = "mark",
-      closeAfter = Some("1 hour"),
+      idleTimeout = Some("1 hour"),
       releaseEvery = if (random.nextBoolean()) Some("batch") else None,
       lateLabels = Some(random.nextBoolean())
     )

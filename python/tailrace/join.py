@@ -133,10 +133,10 @@ def join(
             that were emitted before it was set aren't amended. Rows that `idle_timeout` has flushed are
             amended, too, by right rows on time as by late ones. Amended rows are late for operators
             downstream. Batch DataFrames have none.
-        salted_keys: keys whose left rows would overload a single task (salting): values of the key column, or tuples
-            with a value for each of several columns. Their left rows are split over `salt_buckets` partitions,
-            and their right rows are kept in each of these. Both settings are pinned by the checkpoint. The
-            output is the same. It needs on_late="drop".
+        salted_keys: keys whose left rows would overload a single task (salting): values of the key column, or
+            tuples with a value for each of several columns. Their left rows are split over `salt_buckets`
+            partitions, and their right rows are kept in each of these. Both settings are pinned by the
+            checkpoint. The output is the same. It needs on_late="drop".
         salt_buckets: 2 to 1,024.
 
     Returns:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RunPython = Callable[..., subprocess.CompletedProcess[str]]
-PROGRAM = "io.tailrace.inspect.Inspect"
+PROGRAM = "io.tailrace.ops.inspect.Inspect"
 
 
 @pytest.fixture(scope="module")

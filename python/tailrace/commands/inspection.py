@@ -17,7 +17,7 @@ _SAYS_REASON = {
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing"
     ".FileSystemBasedCheckpointFileManager"
 }
-_PROGRAM = "io.tailrace.inspect.Inspect"
+_PROGRAM = "io.tailrace.ops.inspect.Inspect"
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 _STEP = 1000
 

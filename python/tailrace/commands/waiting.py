@@ -10,7 +10,7 @@ from tailrace.commands.inspection import read_checkpoint
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_PROGRAM = "io.tailrace.why.Why"
+_PROGRAM = "io.tailrace.ops.why.Why"
 _HEADER = ("side", "key", "time", "since", "leaves at", "matches")
 
 

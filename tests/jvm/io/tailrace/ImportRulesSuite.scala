@@ -15,12 +15,13 @@ import org.scalatest.funsuite.AnyFunSuite
   *   connect                     calls of Spark Connect's clients, as api takes them
   *   api, the extension          all of them
   *   examples                    several labels on one label join, and their features
-  *   label  sync  asof  replay  watermark  windows  recursion  rescale  erase  exchange  inspect
-  *                               the capabilities: none uses another, but windows close by the watermark,
-  *                               inspect reads the files that the others keep, and erase and exchange read the
-  *                               columns of rows as inspect does
-  *   why                         reads what several capabilities keep
-  *   rewrite                     the state of a stopped query, written anew
+  *   ops.why  ops.rescale  ops.erase  ops.exchange
+  *                               offline tools, for stopped queries and for those that run: they explain missing
+  *                               output, and write the state of a stopped query anew
+  *   ops.inspect  ops.rewrite    what the tools share: the files that the capabilities keep, and a checkpoint that
+  *                               takes the place of another
+  *   label  sync  asof  replay  watermark  windows  recursion
+  *                               the capabilities: none uses another, but windows close by the watermark
   *   testing                     what users test their pipelines with
   *   monitor                     shows the numbers of queries, and keeps them
   *   join                        what all joins are made of
@@ -46,7 +47,7 @@ final class ImportRulesSuite extends AnyFunSuite {
 
     /** Packages and classes of ours that the code names, by an import or in full. */
     lazy val ours: Set[String] =
-      "(?m)(?<!package )\\bio\\.tailrace\\.(\\w+)".r.findAllMatchIn(code).map(_.group(1)).toSet
+      "(?m)(?<!package )\\bio\\.tailrace\\.((?:ops\\.)?\\w+)".r.findAllMatchIn(code).map(_.group(1)).toSet
 
     def usesSpark: Boolean = code.contains("org.apache.spark")
 
@@ -104,11 +105,11 @@ final class ImportRulesSuite extends AnyFunSuite {
     "recursion" -> ofCapabilities,
     "watermark" -> ofCapabilities,
     "windows" -> (ofCapabilities + "watermark"),
-    "rewrite" -> (ofCapabilities + "join"),
-    "rescale" -> (ofCapabilities + "join" + "rewrite"),
-    "exchange" -> (ofCapabilities + "join" + "rewrite" + "inspect"),
-    "erase" -> (ofCapabilities + "join" + "rewrite" + "inspect"),
-    "inspect" -> (ofCapabilities ++ Set("join", "replay", "watermark", "sync", "recursion")),
+    "ops.rewrite" -> (ofCapabilities + "join"),
+    "ops.rescale" -> (ofCapabilities + "join" + "ops.rewrite"),
+    "ops.exchange" -> (ofCapabilities + "join" + "ops.rewrite" + "ops.inspect"),
+    "ops.erase" -> (ofCapabilities + "join" + "ops.rewrite" + "ops.inspect"),
+    "ops.inspect" -> (ofCapabilities ++ Set("join", "replay", "watermark", "sync", "recursion")),
     "api" -> (ofCapabilities ++ Set(
       "join",
       "label",
@@ -119,15 +120,23 @@ final class ImportRulesSuite extends AnyFunSuite {
       "watermark",
       "windows",
       "recursion",
-      "rescale",
-      "erase",
-      "exchange",
+      "ops.rescale",
+      "ops.erase",
+      "ops.exchange",
       "testing"
     )),
     "connect" -> Set("api", "common", "testing"),
     "testing" -> Set("checkpoint", "driver", "watermark"),
     "monitor" -> Set("common", "checkpoint"),
-    "why" -> (ofCapabilities ++ Set("join", "inspect", "label", "sync", "asof", "watermark", "recursion"))
+    "ops.why" -> (ofCapabilities ++ Set(
+      "join",
+      "ops.inspect",
+      "label",
+      "sync",
+      "asof",
+      "watermark",
+      "recursion"
+    ))
   )
 
   test("each file stands in the directory of its package") {

@@ -8,8 +8,8 @@ import scala.util.Random
 import org.apache.spark.SparkThrowable
 
 import io.tailrace.common.LiteralPath
-import io.tailrace.erase.EraseOptions
-import io.tailrace.inspect.CheckpointInspection
+import io.tailrace.ops.erase.EraseOptions
+import io.tailrace.ops.inspect.CheckpointInspection
 import io.tailrace.testkit._
 
 /** A path means itself in each command, whatever characters it has. */

@@ -10,14 +10,14 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.connect.ConnectErrors
 import io.tailrace.driver.LabelStreamFacts
-import io.tailrace.erase.EraseErrors
 import io.tailrace.examples.ExampleErrors
-import io.tailrace.exchange.ExchangeErrors
 import io.tailrace.join.JoinErrors
+import io.tailrace.ops.erase.EraseErrors
+import io.tailrace.ops.exchange.ExchangeErrors
+import io.tailrace.ops.rescale.RescaleErrors
+import io.tailrace.ops.rewrite.RewriteErrors
 import io.tailrace.recursion.RecursionErrors
 import io.tailrace.replay.{MetadataErrors, ReplayErrors}
-import io.tailrace.rescale.RescaleErrors
-import io.tailrace.rewrite.RewriteErrors
 import io.tailrace.sync.{HeldBy, PartitionCondition, SyncErrors}
 import io.tailrace.watermark.WatermarkErrors
 import io.tailrace.windows.WindowErrors

@@ -5,9 +5,9 @@ import org.apache.spark.sql.functions.lit
 
 import io.tailrace.api.Tailrace
 import io.tailrace.common.{TailraceAnalysisException, TailraceConf}
-import io.tailrace.erase.{Erase, EraseOptions}
 import io.tailrace.join.JoinMetrics
-import io.tailrace.rescale.Rescale
+import io.tailrace.ops.erase.{Erase, EraseOptions}
+import io.tailrace.ops.rescale.Rescale
 import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.seconds
 import io.tailrace.testkit.{Amended, Engaged, Served, SparkSuite, StreamHarness}

@@ -1,8 +1,8 @@
 package io.tailrace.label
 
 import io.tailrace.common.TailraceConf
-import io.tailrace.inspect.{CheckpointInspection, CheckpointReport}
 import io.tailrace.join.JoinMetrics
+import io.tailrace.ops.inspect.{CheckpointInspection, CheckpointReport}
 import io.tailrace.testkit.StreamHarness.{join, options}
 import io.tailrace.testkit.Times.seconds
 import io.tailrace.testkit._

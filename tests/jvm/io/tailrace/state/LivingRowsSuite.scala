@@ -8,7 +8,7 @@ import org.apache.hadoop.conf.Configuration
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-import io.tailrace.inspect.CheckpointInspection
+import io.tailrace.ops.inspect.CheckpointInspection
 import io.tailrace.plan.GoldenCheckpoints
 import io.tailrace.testkit.StateVersions.{drawn, living}
 import io.tailrace.testkit.{StateVersions, TestRow}

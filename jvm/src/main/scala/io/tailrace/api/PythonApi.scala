@@ -14,10 +14,10 @@ import org.json4s.{JBool, JField, JInt, JObject, JString, JValue}
 
 import io.tailrace.asof.AsOfOptions
 import io.tailrace.common.{Arguments, CallDocument, Errors}
-import io.tailrace.erase.EraseOptions
 import io.tailrace.examples.{ExampleFeatures, ExampleLabel, ExampleOptions}
-import io.tailrace.exchange.{ImportOptions, ImportReport}
 import io.tailrace.label.{JoinOptions, SampledState}
+import io.tailrace.ops.erase.EraseOptions
+import io.tailrace.ops.exchange.{ImportOptions, ImportReport}
 import io.tailrace.plan.Columns
 import io.tailrace.recursion.RecursionOptions
 import io.tailrace.replay.ReplayOptions

@@ -11,15 +11,15 @@ import org.apache.spark.sql.{Column, DataFrame, Dataset, Row, SparkSession}
 import io.tailrace.asof.{AsOfOptions, AsOfResolution}
 import io.tailrace.checkpoint.SparkCheckpoint
 import io.tailrace.common.{OwnNames, TimeSpan}
-import io.tailrace.erase.{Erase, EraseOptions, EraseReport}
 import io.tailrace.examples._
-import io.tailrace.exchange._
 import io.tailrace.join.{JoinCheckpoint, JoinSides, WiderKeys}
 import io.tailrace.label.{JoinOptions, JoinResolution}
+import io.tailrace.ops.erase.{Erase, EraseOptions, EraseReport}
+import io.tailrace.ops.exchange._
+import io.tailrace.ops.rescale.{Rescale, RescaleReport, RescaledCopy}
 import io.tailrace.plan.Columns.named
 import io.tailrace.recursion.{RecursionCall, RecursionOptions}
 import io.tailrace.replay.{ReplayOptions, ReplayResolution}
-import io.tailrace.rescale.{Rescale, RescaleReport, RescaledCopy}
 import io.tailrace.sync.{SyncOptions, SyncResolution}
 import io.tailrace.watermark.{StampColumns, StampResolution, WatermarkOptions, WatermarkResolution}
 import io.tailrace.windows.{ReportTable, WindowOptions, WindowSink, WindowsResolution}

@@ -66,8 +66,8 @@ def sync_join(
 
     The numbers are in the query's progress, `observedMetrics["tailrace.syncJoin"]` (with a `name` of its own:
     `"tailrace.syncJoin.<name>"`): the join's progress (`syncTime`, `leftLow`), its buffered rows
-    (`bufferedLeft`, `bufferedRight`), and in `heldBackBy` the partition that it waits for, how far behind that
-    is (`lagMs`) and for how long it has been idle (`idleMs`).
+    (`bufferedLeft`, `bufferedRight`), and in `heldBackBy` the partition that holds it back, how far
+    behind it is (`lagMs`) and for how long it has been idle (`idleMs`).
 
     Args:
         left: a stream of the rows that are made first, for instance bids.

@@ -97,7 +97,7 @@ def test_keys_of_several_columns(spark: SparkSession, key: Any) -> None:  # noqa
 @pytest.mark.parametrize("wrong", ["1", {"key": 1}, 7, [None], [(1, None)], [{"key": 1}]])
 def test_what_is_no_list_of_keys(streams: Streams, wrong: Any) -> None:  # noqa: ANN401
     with pytest.raises(TypeError, match="`salted_keys`"):
-        streams.join(hot=wrong)
+        streams.join(salted_keys=wrong)
 
 
 @pytest.mark.contract
@@ -131,13 +131,13 @@ def test_a_value_of_another_type_that_is_one_of_the_column(streams: Streams, val
 
 @pytest.mark.slow
 def test_as_many_keys_as_there_may_be(streams: Streams) -> None:
-    with streams.query(streams.join(hot=list(range(1000)))) as query:
+    with streams.query(streams.join(salted_keys=list(range(1000)))) as query:
         query.run()
         streams.add(*END)
         query.run()
         assert len(query.rows()) == 40
     with pytest.raises(TailraceJoinError, match="from 1 to 1000"):
-        streams.join(hot=list(range(1001)))
+        streams.join(salted_keys=list(range(1001)))
 
 
 def test_an_error_of_the_checkpoint_names_hot_alone(streams: Streams) -> None:

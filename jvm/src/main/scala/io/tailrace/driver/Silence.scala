@@ -1,8 +1,5 @@
 package io.tailrace.driver
 
-import java.util.concurrent.atomic.AtomicLong
-import java.util.function.LongSupplier
-
 /** Measures for how long parts of a query's inputs (partitions, hosts) have been idle.
   *
   * A part is idle while other parts of any side have rows, and the source has no unread row of it. So idle
@@ -39,7 +36,7 @@ final class Silence(limitMs: Long, startMs: Long = 0) {
 
   /** A batch has run.
     *
-    * @param askedMs when its input was asked for, by [[DriverClock]]
+    * @param askedMs when its input was asked for, by the run's clock
     * @param goesOn  whether any part had rows in it, or has rows that the query doesn't read at the moment
     * @return how far the clock has moved
     */
@@ -93,27 +90,6 @@ object Heard {
   case object Unknown extends Heard
 }
 
-/** The driver's monotonic clock, for durations. A test sets a clock that it moves itself. */
-object DriverClock {
-  private val system: LongSupplier = () => System.nanoTime
-  @volatile private var source = system
-  private val ahead = new AtomicLong
-
-  def nanos: Long = source.getAsLong + ahead.get
-
-  /** Advances it. It never goes back. */
-  private[tailrace] def forward(nanos: Long): Unit = ahead.addAndGet(nanos): Unit
-
-  def ms: Long = nanos / 1000000
-
-  /** Runs `body` with another clock, in nanoseconds. */
-  private[tailrace] def during[T](clock: LongSupplier)(body: => T): T = {
-    source = clock
-    try body
-    finally source = system
-  }
-}
-
 /** Measures for how long a query has had no input, in one run.
   *
   * {{{
@@ -128,7 +104,7 @@ object DriverClock {
   *
   * Not for several threads.
   *
-  * @param limitMs by [[DriverClock]], like all times here
+  * @param limitMs by the run's clock, like all times here
   */
 private[tailrace] final class QuietQuery(limitMs: Long) {
   private val silence = new Silence(limitMs)
@@ -164,7 +140,7 @@ private[tailrace] final class QuietQuery(limitMs: Long) {
   *
   * Not for several threads.
   *
-  * @param limitMs by [[DriverClock]], like all times here
+  * @param limitMs by the run's clock, like all times here
   */
 private[tailrace] final class NoOutput(limitMs: Long) {
   private var since = Option.empty[Long]

@@ -11,7 +11,7 @@ import org.apache.spark.sql.tailrace.{
 }
 
 import io.tailrace.common.{Durations, EventTimes, WatermarkRules}
-import io.tailrace.driver.{DriverClock, QuietQuery, RunState}
+import io.tailrace.driver.{QuietQuery, RunState}
 import io.tailrace.plan.WriteCheck
 
 /** Flushes the buffered left rows of an idle query without advancing the watermark.
@@ -44,7 +44,7 @@ private[tailrace] final class IdleTimeout(exec: PlannedJoin, limitMs: Long, wait
 
   /** True if the next batch flushes buffered rows. Spark asks when it knows the input of that batch. */
   def needsBatch(): Boolean = {
-    val isLong = quiet.asked(DriverClock.ms)
+    val isLong = quiet.asked(StreamingRun.current(session).clock.ms)
     val newest = waiting.newest.filter(_ => isLong && !isRead)
     newest.foreach { time =>
       BatchNotes.add(session, IdleTimeout.key(exec), time.toString)

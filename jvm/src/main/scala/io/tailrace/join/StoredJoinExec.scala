@@ -422,7 +422,8 @@ private[join] object NoOutputWarning extends Logging {
     val noted = joins.of(session, exec.workName) {
       new NoOutput(TailraceConf.NoOutputAfter.read(exec.setting))
     }
-    noted.after(exec.getStateInfo.storeVersion, DriverClock.ms, in > 0, out > 0).foreach { forMs =>
+    val nowMs = StreamingRun.current(session).clock.ms
+    noted.after(exec.getStateInfo.storeVersion, nowMs, in > 0, out > 0).foreach { forMs =>
       val facts = waits
       if (facts.isReason) {
         noted.told()

@@ -8,11 +8,11 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
-import org.apache.spark.sql.tailrace.{SparkSession, StreamInputs, StreamWatermarks}
+import org.apache.spark.sql.tailrace.{SparkSession, StreamInputs, StreamWatermarks, StreamingRun}
 import org.apache.spark.sql.types._
 
 import io.tailrace.common.{Durations, EventTimes, Policy}
-import io.tailrace.driver.{DriverClock, Heard, LabelStreamFacts, RunState, Silence}
+import io.tailrace.driver.{Heard, LabelStreamFacts, RunState, Silence}
 import io.tailrace.join.{JoinErrors, OnStall, PlannedJoin}
 
 /** The streams of the labels of examples, so that one that stalls can be named: the examples wait for all of them.
@@ -49,7 +49,8 @@ private[tailrace] object LabelStreams {
       )
       .hasMore
     val hasInput = StreamInputs.all(session).hasNew
-    stalls.begins(batch, DriverClock.ms, hasInput, hasRows, StreamWatermarks.current(session))
+    val nowMs = StreamingRun.current(session).clock.ms
+    stalls.begins(batch, nowMs, hasInput, hasRows, StreamWatermarks.current(session))
   }
 
   private val StreamSchema = new StructType()

@@ -13,7 +13,7 @@ import org.apache.spark.sql.tailrace._
 import org.apache.spark.sql.types._
 
 import io.tailrace.common.TailraceConf
-import io.tailrace.driver.{BatchSequence, DriverClock, RunState, SourceFacts, SparkWatermark}
+import io.tailrace.driver.{BatchSequence, RunState, SourceFacts, SparkWatermark}
 
 /** The low watermark of one source in one run of a query, on the driver.
   *
@@ -29,6 +29,7 @@ import io.tailrace.driver.{BatchSequence, DriverClock, RunState, SourceFacts, Sp
   * then the low watermark moves only if neither a batch runs nor is being made ([[BetweenBatches]]). So a
   * batch begins with what Spark's offset log has, and ends with it.
   *
+  * @param clock          of the run
   * @param newAccumulator makes an accumulator and registers it with Spark
   * @param send           sends the names of hosts to the executors
   * @param input          the input of the batch that ends, by the time when it was asked for
@@ -41,6 +42,7 @@ import io.tailrace.driver.{BatchSequence, DriverClock, RunState, SourceFacts, Sp
 private[watermark] final class SourceWatermark(
     settings: ProgressSettings,
     log: ProgressLog,
+    clock: RunClock,
     newAccumulator: Option[HostNumbers] => HostAccumulator,
     send: HostNumbers => Broadcast[HostNumbers],
     input: Long => BatchInput,
@@ -70,7 +72,7 @@ private[watermark] final class SourceWatermark(
   private var keepsRows = false
   private var furthest = SparkWatermark.Never
   private var answered = SparkWatermark.Never
-  private var askedMs = DriverClock.ms
+  private var askedMs = clock.ms
   private var isMoved = false
   private var movedBatchMs = 0L
 
@@ -87,7 +89,7 @@ private[watermark] final class SourceWatermark(
       }
     }
     renumber()
-    val batch = new Batch(isFirst = before.isEmpty)
+    val batch = new Batch(isFirst = before.isEmpty, clock.ms)
     // Before the first row is emitted: the server refuses a query that reads the input of another one.
     server.filter(!_.isKnown).foreach { client =>
       client.report(progress.table, Array.empty, hasUnread = true, batches = Some(next)): Unit
@@ -185,7 +187,7 @@ private[watermark] final class SourceWatermark(
   }
 
   private def noteEnd(batch: Batch): Unit = if (server.isDefined) {
-    askedMs = DriverClock.ms
+    askedMs = clock.ms
     movedBatchMs = if (isMoved) askedMs - batch.askedMs else 0
     isMoved = false
     furthest = progress.table.furthest
@@ -215,7 +217,7 @@ private[watermark] final class SourceWatermark(
 
   /** @return whether the server was asked, and operators may be further now */
   private def ask(): Boolean = server.exists { client =>
-    val nowMs = DriverClock.ms
+    val nowMs = clock.ms
     val isQuiet = batches.isBetween
     val pause =
       if (client.isOwed || keepsRows && answered > progress.low) AskMs
@@ -319,6 +321,7 @@ private[tailrace] object SourceWatermark {
     val opened = new SourceWatermark(
       settings,
       new ProgressLog(directory, session.sessionState.newHadoopConf(), beginsAnew),
+      StreamingRun.current(session).clock,
       numbers => {
         val accumulator = new HostAccumulator(numbers)
         session.sparkContext.register(accumulator)
@@ -343,8 +346,7 @@ private[tailrace] object SourceWatermark {
   }
 
   /** The state of the current batch. */
-  private final class Batch(val isFirst: Boolean) {
-    val askedMs: Long = DriverClock.ms
+  private final class Batch(val isFirst: Boolean, val askedMs: Long) {
     var collected = List.empty[HostAccumulator]
     var hasNoTasks = false
   }

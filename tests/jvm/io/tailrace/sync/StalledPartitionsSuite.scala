@@ -125,7 +125,8 @@ final class StalledPartitionsSuite extends SyncProgressQuerySuite with SlowSuite
 
   test("the join waits for a partition with filtered rows only as long as for one that stalls") {
     withClock { (checkpoint, clock) =>
-      val (left, right, query) = topics(checkpoint, Settings.copy(stallAfterMs = 2), Some(clock))(_.where("id >= 0"))
+      val (left, right, query) =
+        topics(checkpoint, Settings.copy(stallAfterMs = 2), Some(clock))(_.where("id >= 0"))
       val filtered = FakeRecord("k", time(10), -1)
       def rights = query.heldBackBy.filter(_.startsWith("right"))
       def add(second: Double, other: FakeRecord*): SyncTimes = {

@@ -189,7 +189,7 @@ final class StoredJoinExec(
       driver.tasks,
       getStateInfo,
       new OwnStoreConf(conf, nowBound.layout.store, nowBound.checkpoint.shapes),
-      RunState.hadoopConf(session),
+      DriverRuns.hadoopConf(session),
       metrics,
       Option.when(hasIds)(checkpointInfoAccumulator),
       TailraceConf.BatchBufferBytes.read(setting)

@@ -118,9 +118,8 @@ final class TestQuery(streams: TestStreams, session: SparkSession, checkpoint: S
 
   /** Starts it, on its checkpoint. */
   def start(frame: DataFrame): Unit = {
-    running = ClockedQuery.start(frame, checkpoint, streams.clock, modeOf(mode))((rows, batch) =>
-      take(rows, batch)
-    )
+    running =
+      ClockedQuery.start(frame, checkpoint, streams.clock, modeOf(mode))((rows, batch) => take(rows, batch))
   }
 
   private def modeOf(name: String): OutputMode = name match {

@@ -157,7 +157,9 @@ object Reporter {
       val labels = TailraceConf.WatermarkLabels.read(session.conf.getOption)
       val query = StreamingRun.name(session, runId)
       val clock = StreamingRun.clock(session, runId)
-      Reporter.remember(new Reporter(server, queryId, runId, isActive, labels, query = query, clock = clock)).start()
+      Reporter
+        .remember(new Reporter(server, queryId, runId, isActive, labels, query = query, clock = clock))
+        .start()
     }
 
   /** The server considers a reporter dead after a minute. */

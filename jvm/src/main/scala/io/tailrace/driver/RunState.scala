@@ -233,13 +233,13 @@ private[tailrace] object SkippedBatch extends Logging {
     val isFirst = starts.of(session, "first batch")(new AtomicBoolean(true))
     if (isFirst.getAndSet(false)) {
       val running = StreamingBatch.running(session)
-      val silent =
+      val withoutTasks =
         StreamingPlan.nodes(running.plan).collect { case node: TellsDriver if !node.hasTold => node }
-      if (running.sinkMaySkip && silent.nonEmpty) {
+      if (running.sinkMaySkip && withoutTasks.nonEmpty) {
         logWarning(
           s"TAILRACE_BATCH_SKIPPED: the sink has not asked for all rows of batch ${batch.batchId}, the " +
             "first batch of this run: it has them from an earlier run. Tailrace runs the tasks without the " +
-            s"sink, for ${silent.map(_.nodeName).distinct.mkString(", ")}"
+            s"sink, for ${withoutTasks.map(_.nodeName).distinct.mkString(", ")}"
         )
         session.sparkContext.setLocalProperty(Property, batch.batchId.toString)
         try StreamingBatch.runThrough(session)

@@ -21,8 +21,9 @@ import org.apache.spark.sql.tailrace._
 import org.apache.spark.util.{CollectionAccumulator, SerializableConfiguration}
 import org.apache.spark.{SparkConf, TaskContext}
 
-import io.tailrace.common.{Durations, Errors, TailraceConf}
+import io.tailrace.common.{Errors, TailraceConf}
 import io.tailrace.driver._
+import io.tailrace.explain.{JoinFacts, LabelFacts, SyncFacts, WaitText, WatermarkText}
 import io.tailrace.state.{BufferedRows, OwnStoreConf, RowMemory, StateLayout, TailraceStateStore}
 
 /** The operator of any streaming join of ours in Spark's plan. [[StoredJoin]] says what one kind does.
@@ -434,10 +435,7 @@ private[join] object NoOutputWarning extends Logging {
             )
           case _: SyncFacts => Nil
         }
-        logWarning(
-          s"TAILRACE_NO_OUTPUT: ${exec.workName} has had input for ${Durations.text(forMs * 1000)}, and nothing has " +
-            s"come out. ${(watermark ++ WaitText.of(facts)).mkString(" ")}"
-        )
+        logWarning(WaitText.noOutput(exec.workName, forMs, watermark, facts))
       }
     }
   }

@@ -21,7 +21,8 @@ import org.apache.spark.sql.types.{ArrayType, MapType, StructType}
 import org.apache.spark.util.CollectionAccumulator
 
 import io.tailrace.common.{Errors, Mark, TailraceAnalysisException}
-import io.tailrace.driver.{DriverWatermarkExec, JoinFacts, NextRow, SyncFacts}
+import io.tailrace.driver.DriverWatermarkExec
+import io.tailrace.explain.{JoinFacts, NextRow, SyncFacts}
 import io.tailrace.join._
 import io.tailrace.plan.{Columns, Obstacle, OwnColumns, WriteCheck}
 import io.tailrace.state.{StoreKind, TailraceStateStore}

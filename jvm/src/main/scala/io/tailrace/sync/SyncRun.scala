@@ -14,6 +14,7 @@ import org.apache.spark.util.{AccumulatorV2, CollectionAccumulator}
 import io.tailrace.checkpoint.BatchFiles
 import io.tailrace.common.Policy
 import io.tailrace.driver._
+import io.tailrace.explain.SyncSideFacts
 
 /** The progress of one synced join in one start of its query, on the driver.
   *
@@ -133,7 +134,7 @@ private[sync] final class SyncRun(
   def needsBatch: Boolean = synchronized {
     val acts = SyncSide.values.exists(settings.onStallOf(_) != Policy.Pause)
     (acts || !notices.hasWarned) && heldBack.values.exists(_.nonEmpty) &&
-    clock.ms - last.atMs >= partitions.mostSilencePerBatchMs
+    clock.ms - last.atMs >= partitions.mostIdlePerBatchMs
   }
 
   /** Folds a batch whose tasks have ended, and writes the times of the next batch into the checkpoint.

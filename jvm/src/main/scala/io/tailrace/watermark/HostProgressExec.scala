@@ -16,7 +16,8 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 import io.tailrace.common.{Mark, MarkedRows, Policy, ProgressName, UnsafeRows}
-import io.tailrace.driver.{DriverWatermarkExec, ReportExec, SourceFacts, SparkWatermark, TellsDriver}
+import io.tailrace.driver.{DriverWatermarkExec, ReportExec, SparkWatermark, TellsDriver}
+import io.tailrace.explain.SourceFacts
 
 /** Notes for each host how far its log has been read. All rows pass.
   *

@@ -13,7 +13,8 @@ import org.apache.spark.sql.tailrace._
 import org.apache.spark.sql.types._
 
 import io.tailrace.common.TailraceConf
-import io.tailrace.driver.{BatchSequence, RunState, SourceFacts, SparkWatermark}
+import io.tailrace.driver.{BatchSequence, RunState, SparkWatermark}
+import io.tailrace.explain.SourceFacts
 
 /** The low watermark of one source in one run of a query, on the driver.
   *
@@ -55,7 +56,7 @@ private[watermark] final class SourceWatermark(
 ) extends Logging {
   import SourceWatermark._
 
-  // With a server, the server decides which hosts are silent: it knows hosts of other queries too.
+  // With a server, the server decides which hosts are idle: it knows hosts of other queries too.
   private val progress = new SourceProgress(
     settings.completeness,
     settings.roster,
@@ -194,7 +195,7 @@ private[watermark] final class SourceWatermark(
     keepsRows = hasOperators()
   }
 
-  /** Keeps in step with the server while no batch runs: a quiet query may have none for long. Sends again what
+  /** Keeps in step with the server while no batch runs: an idle query may have none for long. Sends again what
     * the server has missed or, in a store that was restored, forgotten. Asks whether the low watermark has moved,
     * and tells Spark if it has. If no operator closes anything by it, no batch follows that would report their
     * progress, so this method does. The reporter's thread calls it several times a second. While no server answers,
@@ -218,15 +219,15 @@ private[watermark] final class SourceWatermark(
   /** @return whether the server was asked, and operators may be further now */
   private def ask(): Boolean = server.exists { client =>
     val nowMs = clock.ms
-    val isQuiet = batches.isBetween
+    val isBetween = batches.isBetween
     val pause =
       if (client.isOwed || keepsRows && answered > progress.low) AskMs
       else if (keepsRows) pauseMs(progress.low, furthest, movedBatchMs)
       else LongestAskMs
-    (client.isOwed || isQuiet) && nowMs - askedMs >= pause && {
+    (client.isOwed || isBetween) && nowMs - askedMs >= pause && {
       askedMs = nowMs
       client.repeat(progress.table).foreach(low => answered = Math.max(answered, low))
-      isQuiet && keepsRows
+      isBetween && keepsRows
     }
   }
 
@@ -268,9 +269,9 @@ private[watermark] final class SourceWatermark(
   }
 
   private def warn(advance: Advance): Unit = {
-    if (advance.silent.nonEmpty)
+    if (advance.idle.nonEmpty)
       logWarning(
-        s"TAILRACE_WATERMARK_HOST_IDLE: no row of ${WatermarkErrors.named(advance.silent)} for ${settings.idleAfterMs.get} " +
+        s"TAILRACE_WATERMARK_HOST_IDLE: no row of ${WatermarkErrors.named(advance.idle)} for ${settings.idleAfterMs.get} " +
           s"ms: the watermark '${settings.name}' doesn't wait for them until they are back"
       )
     if (advance.outside.nonEmpty)

@@ -16,7 +16,7 @@ import io.tailrace.testkit.LoggedStream.{at, logged}
 import io.tailrace.testkit.{Logged, LoggedStream, ManualClock, SlowSuite, WatermarkServerStub}
 
 /** Queries that have nothing to read while the low watermark at the server moves. */
-final class QuietSourceSuite extends HostsWatermarkSuite with SlowSuite {
+final class IdleSourceSuite extends HostsWatermarkSuite with SlowSuite {
   private val patient = timeout(Span(30, Seconds))
   private val often = interval(Span(50, Millis))
 

@@ -7,6 +7,7 @@ import java.util.concurrent.atomic.AtomicBoolean
 import scala.annotation.tailrec
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
 
 import org.apache.spark.SparkContext
 import org.apache.spark.broadcast.Broadcast
@@ -68,7 +69,7 @@ private[tailrace] final class RunState[T](close: T => Unit = (_: T) => ()) {
   *
   * What a process keeps for all queries is in `io.tailrace.common.ExecutorProcess`.
   */
-private[tailrace] object DriverRuns {
+private[tailrace] object DriverRuns extends Logging {
   private[driver] final case class Key(of: RunState[_], name: String)
 
   private[driver] final class Opened[T](close: T => Unit) {
@@ -97,7 +98,13 @@ private[tailrace] object DriverRuns {
 
     def end(): Unit = {
       synchronized { hasEnded = true }
-      states.values.forEach(_.end())
+      // The entry is gone: one that fails must not leave the others open.
+      states.forEach { (key, state) =>
+        try state.end()
+        catch {
+          case NonFatal(e) => logWarning(s"what ${key.name} has kept of an ended query wasn't closed", e)
+        }
+      }
     }
   }
 

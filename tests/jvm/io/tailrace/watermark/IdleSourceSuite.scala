@@ -9,7 +9,7 @@ import org.scalatest.concurrent.Eventually._
 import org.scalatest.time.{Millis, Seconds, Span}
 
 import io.tailrace.api.Tailrace
-import io.tailrace.driver.SparkWatermark
+import io.tailrace.common.SparkWatermark
 import io.tailrace.label.JoinOptions
 import io.tailrace.recursion.RecursionOptions
 import io.tailrace.testkit.LoggedStream.{at, logged}

@@ -4,7 +4,7 @@ import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-import io.tailrace.driver.SparkWatermark
+import io.tailrace.common.SparkWatermark
 
 final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   override implicit val generatorDrivenConfig: PropertyCheckConfiguration =

@@ -25,7 +25,7 @@ import org.apache.spark.sql.tailrace.{
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.{AccumulatorV2, SerializableConfiguration}
 
-import io.tailrace.common.{StepwiseRows, TailraceConf, UnsafeRows}
+import io.tailrace.common.{SparkWatermark, StepwiseRows, TailraceConf, UnsafeRows}
 import io.tailrace.driver.{
   BatchSequence,
   DriverRuns,
@@ -35,7 +35,6 @@ import io.tailrace.driver.{
   InputWatermarks,
   RunState,
   SkippedBatch,
-  SparkWatermark,
   TellsDriver
 }
 

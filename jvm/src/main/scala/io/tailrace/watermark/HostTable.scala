@@ -8,7 +8,8 @@ import java.util.{Arrays, BitSet, PriorityQueue}
 import scala.collection.mutable
 
 import io.tailrace.checkpoint.CheckedBytes
-import io.tailrace.driver.{Heard, IdleClock, SparkWatermark}
+import io.tailrace.common.SparkWatermark
+import io.tailrace.driver.{Heard, IdleClock}
 
 /** For each host, the greatest event time read from its log, in microseconds, and how many of its rows were
   * ahead of the clock. Times only grow, so tables may be merged in any order and any number of times.

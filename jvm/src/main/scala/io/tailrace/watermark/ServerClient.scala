@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.internal.Logging
 
-import io.tailrace.driver.SparkWatermark
+import io.tailrace.common.SparkWatermark
 import io.tailrace.watermark.ServerConnection.{Batches, Logs, nearest, time}
 
 import com.fasterxml.jackson.databind.JsonNode

@@ -12,8 +12,8 @@ import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.tailrace._
 import org.apache.spark.sql.types._
 
-import io.tailrace.common.TailraceConf
-import io.tailrace.driver.{BatchSequence, RunState, SparkWatermark}
+import io.tailrace.common.{SparkWatermark, TailraceConf}
+import io.tailrace.driver.{BatchSequence, RunState}
 import io.tailrace.explain.SourceFacts
 
 /** The low watermark of one source in one run of a query, on the driver.

@@ -10,8 +10,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.tailrace._
 
-import io.tailrace.common.TailraceStateException
-import io.tailrace.driver.SparkWatermark
+import io.tailrace.common.{SparkWatermark, TailraceStateException}
 import io.tailrace.watermark._
 
 /** Decides when windows close, and makes their reports.

@@ -27,6 +27,7 @@ import org.scalatest.funsuite.AnyFunSuite
   *   join                        what all joins are made of
   *   plan                        rules over a whole query, and what they ask of nodes
   *   driver  state               what the driver keeps for a run; the engine, which knows no join
+  *   explain                     why nothing is emitted: the facts, and their words, for `why` and for a query that runs
   *   checkpoint                  files that last
   *   common                      errors, settings, bytes
   * }}}
@@ -90,7 +91,8 @@ final class ImportRulesSuite extends AnyFunSuite {
     "common" -> Set.empty[String],
     "checkpoint" -> Set("common"),
     "state" -> Set("common", "checkpoint"),
-    "driver" -> Set("common", "checkpoint"),
+    "explain" -> Set("common"),
+    "driver" -> Set("common", "checkpoint", "explain"),
     "plan" -> Set("common")
   )
   private val ofCapabilities = shared.keySet
@@ -220,8 +222,9 @@ final class ImportRulesSuite extends AnyFunSuite {
       "checkpoint/CheckedFile",
       "watermark/Completeness",
       "watermark/HostTable",
-      "driver/Silence",
-      "driver/WaitFacts",
+      "driver/Idleness",
+      "explain/WaitFacts",
+      "explain/WaitText",
       "recursion/FeedbackFile",
       "recursion/RecursionOptions",
       "recursion/RowJudge",

@@ -72,7 +72,7 @@ final class RecentEntriesSuite extends AnyFunSuite with TempDirectory {
   }
 
   test("a store that ignores the condition of a create is asked for each entry") {
-    ObjectStoreFileManager.refusing.clear()
+    ObjectStoreFileManager.refusing.here.clear()
     try
       ObjectStore.behaving(Behaviour(exclusive = false)) {
         val files = newManager
@@ -82,7 +82,7 @@ final class RecentEntriesSuite extends AnyFunSuite with TempDirectory {
         assert(requestsOf(assert(!files.exists(new Path(logs.head, "7")))) == Map(Head -> 1))
         assert(ObjectStore.keys("").forall(!_.endsWith(".tmp")))
       }
-    finally ObjectStoreFileManager.refusing.clear()
+    finally ObjectStoreFileManager.refusing.here.clear()
   }
 
   test("only the next entry is known not to be there") {

@@ -9,8 +9,8 @@ import org.json4s.jackson.JsonMethods
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.connect.ConnectErrors
-import io.tailrace.driver.LabelStreamFacts
 import io.tailrace.examples.ExampleErrors
+import io.tailrace.explain.LabelStreamFacts
 import io.tailrace.join.JoinErrors
 import io.tailrace.ops.erase.EraseErrors
 import io.tailrace.ops.exchange.ExchangeErrors

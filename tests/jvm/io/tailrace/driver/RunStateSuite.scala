@@ -79,6 +79,15 @@ final class RunStateSuite extends SparkSuite {
     }
   }
 
+  test("a state that can't be closed fails nobody who opens another, and the others are closed") {
+    val closed = new ConcurrentLinkedQueue[Int]
+    val states =
+      new RunState[Int](n => if (n == 2) throw new IllegalStateException("stuck") else closed.add(n): Unit)
+    (1 to 3).foreach(n => states.of(spark, "ended", n.toString)(n))
+    new RunState[Int].of(spark, "another", "one")(0)
+    assert(closed.asScala.toSet == Set(1, 3) && states.size == 0)
+  }
+
   test("state that is opened after its run has ended is dropped when other state is opened") {
     val states = new RunState[Counter]
     (1 to 1000).foreach(n => states.of(spark, s"ended-$n", "counter")(new Counter))

@@ -68,7 +68,7 @@ final class IdleTimeoutPropertySuite extends SparkSuite with SlowSuite {
       "spark.sql.streaming.stateStore.checkpointFormatVersion" -> (1 + random.nextInt(2))
     ) {
       // So far behind that it is before 1970, which is none.
-      val h = new StreamHarness(spark, directory)(join(o, rightDelay = "1000000 hours")).start()
+      val h = new StreamHarness(spark, directory, Some(clock))(join(o, rightDelay = "1000000 hours")).start()
       var id = 0
       def time(step: Int) = micros(step * 10L + random.nextInt(40))
       def key() = Seq("a", "b")(random.nextInt(2))

@@ -28,7 +28,7 @@ final class IdleTimeoutSuite extends SparkSuite {
       body: (StreamHarness, ManualClock, File) => Unit
   ): Unit = withConf(settings: _*) {
     withClock { (d: File, clock: ManualClock) =>
-      val h = new StreamHarness(spark, d)(of).start()
+      val h = new StreamHarness(spark, d, Some(clock))(of).start()
       try body(h, clock, d)
       finally h.stop()
     }
@@ -40,6 +40,22 @@ final class IdleTimeoutSuite extends SparkSuite {
       clock.advance(limit / 8)
       h.settle().map(rows => Emitted.sorted(rows.map(Emitted.of)))
     }
+
+  test("two queries of a session have a clock each: an hour that one of them sees is none for the other") {
+    withClock { (idleDirectory, idle) =>
+      withClock { (freshDirectory, fresh) =>
+        val queries = Seq(idleDirectory -> idle, freshDirectory -> fresh).map { case (directory, clock) =>
+          new StreamHarness(spark, directory, Some(clock))(join(hour)).start()
+        }
+        try {
+          queries.foreach(_.step(Seq(served(101, 1)), Seq(engaged(102, 10))))
+          assert(pass(queries.head, idle, 8).flatten == Seq(group(1, 10)))
+          assert(queries.last.settle().flatten.isEmpty)
+          assert(pass(queries.last, fresh, 8).flatten == Seq(group(1, 10)))
+        } finally queries.foreach(_.stop())
+      }
+    }
+  }
 
   Seq("lazy", "eager").foreach { strategy =>
     test(s"after an hour without input rows come out, once, and later rows for them are late: $strategy") {

@@ -34,7 +34,7 @@ final class AmendedSilenceSuite extends SparkSuite with ScalaCheckPropertyChecks
       amendFor = Some("20 seconds")
     )
     withClock { (d, clock) =>
-      val h = new StreamHarness(spark, d)(join(o)).start()
+      val h = new StreamHarness(spark, d, Some(clock))(join(o)).start()
       def rows(served: Seq[Served], engaged: Seq[Engaged]) = h.rows(served, engaged).flatten.map(Amended.of)
       assert(rows(Seq(served(101, 1), served(104, 2)), Seq(engaged(102, 10))).isEmpty)
       assert(pass(h, clock).toSet == Set(group(101, 1, 10), group(104, 2)))
@@ -62,7 +62,7 @@ final class AmendedSilenceSuite extends SparkSuite with ScalaCheckPropertyChecks
 
   private def run(s: Scenario, amendFor: Long, quiet: Set[Int]): Unit = withConf(s.settings: _*) {
     withClock { (directory, clock) =>
-      val h = new StreamHarness(spark, directory)(
+      val h = new StreamHarness(spark, directory, Some(clock))(
         join(optionsOf(s, amendFor), s"${s.delays._1} milliseconds", s"${s.delays._2} milliseconds")
       ).start()
       val oracle =

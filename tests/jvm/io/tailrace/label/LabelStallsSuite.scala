@@ -5,7 +5,7 @@ import java.util.UUID
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.common.{Policy, TailraceStateException}
-import io.tailrace.driver.{LabelFacts, LabelStreamFacts, WaitText}
+import io.tailrace.explain.{LabelFacts, LabelStreamFacts, WaitText}
 import io.tailrace.join.OnStall
 
 /** Which of the streams that examples wait for is told of, and when. */

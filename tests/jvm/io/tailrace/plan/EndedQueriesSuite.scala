@@ -8,7 +8,7 @@ import org.apache.spark.sql.{DataFrame, Dataset, Row}
 import org.scalatest.concurrent.Eventually._
 import org.scalatest.time.{Seconds, Span}
 
-import io.tailrace.driver.RunState
+import io.tailrace.driver.DriverRuns
 import io.tailrace.replay.MarkCache
 import io.tailrace.testkit.{HostQueries, SlowSuite, SparkSuite}
 
@@ -38,7 +38,7 @@ final class EndedQueriesSuite extends SparkSuite with SlowSuite {
             else
               rows.writeStream.foreachBatch { (rows: Dataset[Row], _: Long) =>
                 rows.collect(): Unit
-                most = RunState.kept
+                most = DriverRuns.states
               }
           val running = writer
             .option("checkpointLocation", new File(directory, "checkpoint").getPath)
@@ -47,7 +47,7 @@ final class EndedQueriesSuite extends SparkSuite with SlowSuite {
           running.awaitTermination()
           assert(running.recentProgress.map(_.numInputRows).sum > 0)
           assert(query.lands || most > 0)
-          eventually(soon)(assert(RunState.kept == 0 && MarkCache.size == tables))
+          eventually(soon)(assert(DriverRuns.states == 0 && MarkCache.size == tables))
         }
       }
     }

@@ -14,7 +14,7 @@ abstract class ComingRunsFixture extends OwnStoreFixture with Eventually {
   implicit override val patienceConfig: PatienceConfig = PatienceConfig(Span(60, Seconds), Span(10, Millis))
 
   protected def background(localBytes: Long = TailraceConf.LocalRunBytes.default): Configuration = {
-    LocalDisk.configure(localBytes)
+    LocalDisk.ofExecutor.configure(localBytes)
     withLittleDisk(withoutInlineRuns(WatchedFiles.configure(hadoopConf())), localBytes)
   }
 
@@ -22,7 +22,7 @@ abstract class ComingRunsFixture extends OwnStoreFixture with Eventually {
     new OwnStore(storeId, storeId.storeCheckpointLocation(), storeConf(), background())
 
   override protected def afterEach(): Unit = {
-    LocalDisk.configure(TailraceConf.LocalRunBytes.default)
+    LocalDisk.ofExecutor.configure(TailraceConf.LocalRunBytes.default)
     super.afterEach()
   }
 

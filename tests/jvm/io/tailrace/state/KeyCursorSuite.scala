@@ -7,7 +7,6 @@ import scala.collection.mutable.ArrayBuffer
 import scala.util.Random
 
 import org.apache.spark.SparkThrowable
-import org.rocksdb.SstFileWriter
 import org.scalacheck.{Gen, Shrink}
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
@@ -195,7 +194,7 @@ final class KeyCursorSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
   /** A run of raw pages and of these filters for them. */
   private def runOf(pages: Seq[TestRow], filters: Seq[TestRow]): LiveSection = {
     val file = new File(directory, "damaged.run")
-    val writer = new SstFileWriter(SstOptions.environment, SstOptions.options)
+    val writer = BlockCache.ofExecutor.newWriter()
     try {
       writer.open(file.getPath)
       for ((kind, rows) <- Seq(RightKeySorted -> pages, RightKeyPages -> filters); row <- rows) {

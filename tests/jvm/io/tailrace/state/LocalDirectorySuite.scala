@@ -134,7 +134,7 @@ final class LocalDirectorySuite extends ComingRunsFixture {
     assert(cursors.map(cursor => TestRow.read(cursor)) == rows)
     cursors.foreach(_.close())
     zombie.abort()
-    LocalDisk.configure(0)
+    LocalDisk.ofExecutor.configure(0)
     assert(readAndClose(load(next, 3)) == rows)
     next.close()
   }
@@ -163,7 +163,7 @@ final class LocalDirectorySuite extends ComingRunsFixture {
   test("with little room, what is left is emptied, and comes when it is read") {
     val rows = writtenBy(conf(), 4)
     val settings = withLittleDisk(conf(), runs.map(stored(_).length).max)
-    LocalDisk.configure(runs.map(stored(_).length).max)
+    LocalDisk.ofExecutor.configure(runs.map(stored(_).length).max)
     val next = owner(settings)
     val store = load(next, 4)
     eventually(assert(leftFiles.count(_.length > 0) == 1))

@@ -125,7 +125,7 @@ final class LocalDiskSuite extends ComingRunsFixture {
     val owner = newOne()
     val other = newOne()
     // Partitions of suites before may still be closing theirs.
-    def counted = Seq(owner, other).map(o => LocalDisk.bytesIn(o.localFile("x").getParentFile))
+    def counted = Seq(owner, other).map(o => LocalDisk.ofExecutor.bytesIn(o.localFile("x").getParentFile))
     (0L to 2L).foreach(step(owner, _))
     val bytes = runs.map(stored(_).length).sum
     assert(counted == Seq(bytes, 0))

@@ -4,7 +4,6 @@ import java.io.File
 import java.nio.{ByteBuffer, ByteOrder}
 
 import org.apache.spark.SparkThrowable
-import org.rocksdb.SstFileWriter
 import org.scalacheck.{Arbitrary, Gen}
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
@@ -35,7 +34,7 @@ final class RunDamageSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
   private def runOf(content: Array[Byte]): LiveSection = {
     files += 1
     val file = new File(directory, s"damaged-$files.run")
-    val writer = new SstFileWriter(SstOptions.environment, SstOptions.options)
+    val writer = BlockCache.ofExecutor.newWriter()
     try {
       writer.open(file.getPath)
       val key = ByteBuffer.allocate(256)

@@ -6,8 +6,8 @@ import org.scalatest.funsuite.AnyFunSuite
 final class SstOptionsSuite extends AnyFunSuite {
 
   test("the format of SST files doesn't change") {
-    assert(SstOptions.options.compressionType == CompressionType.LZ4_COMPRESSION)
-    SstOptions.options.tableFormatConfig match {
+    assert(BlockCache.ofExecutor.options.compressionType == CompressionType.LZ4_COMPRESSION)
+    BlockCache.ofExecutor.options.tableFormatConfig match {
       case table: BlockBasedTableConfig =>
         assert(table.formatVersion == 5)
         assert(table.filterPolicy == null)

@@ -14,7 +14,7 @@ final class StalledPartitionsSuite extends SyncProgressQuerySuite with SlowSuite
   test("with on_stall = fail a stalled partition ends the query, by its name") {
     withClock { (checkpoint, clock) =>
       val settings = Settings.copy(onStall = Policy.Fail, stallAfterMs = 2)
-      val (left, right, query) = memory(checkpoint, settings)
+      val (left, right, query) = memory(checkpoint, settings, Some(clock))
       query.start()
       query.add {
         left.addData(logged("a" -> 1000))
@@ -87,7 +87,7 @@ final class StalledPartitionsSuite extends SyncProgressQuerySuite with SlowSuite
     "an idle partition has no unread records, and has stalled after too long; a slow one has unread records"
   ) {
     withClock { (checkpoint, clock) =>
-      val (left, right, query) = topics(checkpoint, Settings.copy(stallAfterMs = 2)) { frame =>
+      val (left, right, query) = topics(checkpoint, Settings.copy(stallAfterMs = 2), Some(clock)) { frame =>
         frame
           .selectExpr("topic", "cast(partition AS STRING) AS partition", "at", "id + 1 AS id")
           .where("id > 0")
@@ -125,7 +125,8 @@ final class StalledPartitionsSuite extends SyncProgressQuerySuite with SlowSuite
 
   test("the join waits for a partition with filtered rows only as long as for one that stalls") {
     withClock { (checkpoint, clock) =>
-      val (left, right, query) = topics(checkpoint, Settings.copy(stallAfterMs = 2))(_.where("id >= 0"))
+      val (left, right, query) =
+        topics(checkpoint, Settings.copy(stallAfterMs = 2), Some(clock))(_.where("id >= 0"))
       val filtered = FakeRecord("k", time(10), -1)
       def rights = query.heldBackBy.filter(_.startsWith("right"))
       def add(second: Double, other: FakeRecord*): SyncTimes = {

@@ -1,8 +1,9 @@
 package io.tailrace.sync
 
-import java.util.concurrent.atomic.AtomicBoolean
+import java.util.concurrent.atomic.{AtomicBoolean, AtomicLong}
 
 import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
+import org.apache.spark.sql.tailrace.StreamAccess
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 import org.scalatest.concurrent.Eventually._
 import org.scalatest.time.{Millis, Seconds, Span}
@@ -83,20 +84,23 @@ final class SyncMaxBufferedSuite extends SparkSuite with TempDirectory with Slow
     bids.add("bids", 0, rows(0 until 30): _*)
     impressions.add("impressions", 0, rows(0 until 30): _*)
     val excluding = options.copy(onStall = "exclude", stallAfter = Some("2 seconds"))
-    ManualClock.during { clock =>
-      val query = start(join(bids, impressions, excluding))
-      try {
-        query.processAllAvailable()
-        assert(spark.table("pending").count() == 0)
-        bids.add("bids", 0, rows(30 until 60): _*)
-        impressions.add("impressions", 0, rows(30 until 60): _*)
-        // No row comes that would make a batch.
-        eventually(timeout(Span(60, Seconds)), interval(Span(20, Millis))) {
-          clock.advance(250)
-          assert(spark.table("pending").count() == 58)
-        }
-      } finally query.stop()
-    }
+    val clock = new ManualClock
+    val emitted = new AtomicLong
+    val query =
+      StreamAccess.start(join(bids, impressions, excluding), s"$directory/checkpoint", Some(clock)) {
+        (rows, _) => emitted.addAndGet(rows.count()): Unit
+      }
+    try {
+      query.processAllAvailable()
+      assert(emitted.get == 0)
+      bids.add("bids", 0, rows(30 until 60): _*)
+      impressions.add("impressions", 0, rows(30 until 60): _*)
+      // No row comes that would make a batch.
+      eventually(timeout(Span(60, Seconds)), interval(Span(20, Millis))) {
+        clock.advance(250)
+        assert(emitted.get == 58)
+      }
+    } finally query.stop()
   }
 
   test("a run that ends by itself reads all records, and tells once which rows it still holds") {

@@ -6,8 +6,8 @@ import java.util.concurrent.ConcurrentSkipListMap
 
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Union}
 import org.apache.spark.sql.streaming.StreamingQuery
-import org.apache.spark.sql.tailrace.{MemoryStream, SparkPlans, StreamAccess}
-import org.apache.spark.sql.{DataFrame, Dataset, Row}
+import org.apache.spark.sql.tailrace.{MemoryStream, RunClock, SparkPlans, StreamAccess}
+import org.apache.spark.sql.{DataFrame, Row}
 
 import io.tailrace.common.Policy
 import io.tailrace.testkit.{FakeRecord, FakeTopics, Logged, LoggedStream, SparkSuite}
@@ -40,7 +40,9 @@ abstract class SyncProgressQuerySuite extends SparkSuite {
   }
 
   /** A query that keeps what each of its batches was judged by. */
-  protected final class Judged(checkpoint: File, settings: SyncSettings)(frame: => DataFrame) {
+  protected final class Judged(checkpoint: File, settings: SyncSettings, clock: Option[RunClock] = None)(
+      frame: => DataFrame
+  ) {
     val times = new ConcurrentSkipListMap[Long, SyncTimes]
     val rows = new ConcurrentSkipListMap[Long, Seq[Row]]
     @volatile var failing = false
@@ -48,19 +50,16 @@ abstract class SyncProgressQuerySuite extends SparkSuite {
     private var query: StreamingQuery = _
 
     def start(): Judged = {
-      query = frame.writeStream
-        .option("checkpointLocation", checkpoint.getPath)
-        .foreachBatch { (batch: Dataset[Row], id: Long) =>
-          rows.put(id, batch.collect().toSeq)
-          if (peeking) batch.take(1): Unit
-          val run = SyncRun.of(spark, settings)
-          times.put(id, run.times(id))
-          if (failing) {
-            failing = false
-            throw new IllegalStateException("as the test wants it")
-          }
+      query = StreamAccess.start(frame, checkpoint.getPath, clock) { (batch, id) =>
+        rows.put(id, batch.collect().toSeq)
+        if (peeking) batch.take(1): Unit
+        val run = SyncRun.of(spark, settings)
+        times.put(id, run.times(id))
+        if (failing) {
+          failing = false
+          throw new IllegalStateException("as the test wants it")
         }
-        .start()
+      }
       this
     }
 
@@ -96,11 +95,16 @@ abstract class SyncProgressQuerySuite extends SparkSuite {
       metrics.getSeq[Row](6).map(w => s"${w.getString(0)} ${w.getString(1)} ${w.getString(5)}")
   }
 
-  protected def memory(checkpoint: File, settings: SyncSettings = Settings) = {
+  protected def memory(
+      checkpoint: File,
+      settings: SyncSettings = Settings,
+      clock: Option[RunClock] = None
+  ) = {
     import spark.implicits._
     val left = MemoryStream[Logged](spark)
     val right = MemoryStream[Logged](spark)
-    val query = new Judged(checkpoint, settings)(both(settings, Seq("host"))(left.toDF(), right.toDF()))
+    val query =
+      new Judged(checkpoint, settings, clock)(both(settings, Seq("host"))(left.toDF(), right.toDF()))
     (left, right, query)
   }
 
@@ -108,12 +112,13 @@ abstract class SyncProgressQuerySuite extends SparkSuite {
 
   protected def topics(
       checkpoint: File,
-      settings: SyncSettings = Settings
+      settings: SyncSettings = Settings,
+      clock: Option[RunClock] = None
   )(change: DataFrame => DataFrame) = {
     val left = new FakeTopics(s"left-${checkpoint.getName}")
     val right = new FakeTopics(s"right-${checkpoint.getName}")
     val columns = Seq("topic", "partition")
-    val query = new Judged(checkpoint, settings)(
+    val query = new Judged(checkpoint, settings, clock)(
       both(settings, columns)(change(left.frame(spark)), change(right.frame(spark)))
     )
     (left, right, query)

@@ -3,6 +3,7 @@ package io.tailrace.sync
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.Row
+import org.apache.spark.sql.tailrace.RunClock
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.sync.SyncSide.{Left, Right}
@@ -12,6 +13,7 @@ final class SyncRunSuite extends AnyFunSuite with TempDirectory {
   private def run: SyncRun = new SyncRun(
     SyncMatrixSuite.settings,
     new SyncLog(new Path(directory.toURI), new Configuration),
+    RunClock.System,
     register = _ => (),
     retain = 2
   )

@@ -2,16 +2,12 @@ package io.tailrace.testkit
 
 import org.apache.spark.sql.SparkSession
 
-/** One small Spark for all suites that need a SparkEnv: local directories, state store coordinator. */
+/** Spark for suites that need a SparkEnv and no queries: local directories, state store coordinator. It is the session of all
+  * suites ([[SparkSuite]]): a JVM has one, and the first suite that made another would decide on the settings of the others.
+  */
 object LocalSpark {
   lazy val session: SparkSession = {
-    val spark = SparkSession
-      .builder()
-      .master("local[1]")
-      .appName("tailrace tests")
-      .config("spark.ui.enabled", "false")
-      .getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    val spark = SparkSuite.session
     // Starts the coordinator that commits are reported to.
     spark.streams
     spark

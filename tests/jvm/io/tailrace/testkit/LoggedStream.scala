@@ -8,7 +8,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery}
-import org.apache.spark.sql.tailrace.{MemoryStream, StreamAccess}
+import org.apache.spark.sql.tailrace.{MemoryStream, RunClock, StreamAccess}
 import org.apache.spark.sql.{DataFrame, Dataset, Row}
 
 /** A row of a host's log. */
@@ -18,8 +18,14 @@ final case class Logged(host: String, at: Timestamp, id: Long)
   * sink does.
   *
   * @param sources how many streams there are
+  * @param clock   that idle time is measured by, if the test has one
   */
-final class LoggedStream(spark: SparkSession, checkpoint: File, sources: Int = 1)(
+final class LoggedStream(
+    spark: SparkSession,
+    checkpoint: File,
+    sources: Int = 1,
+    clock: Option[RunClock] = None
+)(
     query: Seq[DataFrame] => DataFrame
 ) {
   import spark.implicits._
@@ -33,18 +39,15 @@ final class LoggedStream(spark: SparkSession, checkpoint: File, sources: Int = 1
   @volatile var before: Dataset[Row] => Unit = _ => ()
 
   def start(mode: OutputMode = OutputMode.Append): LoggedStream = {
-    running = query(inputs.map(_.toDF())).writeStream
-      .outputMode(mode)
-      .option("checkpointLocation", checkpoint.getPath)
-      .foreachBatch { (rows: Dataset[Row], batch: Long) =>
+    running = StreamAccess.start(query(inputs.map(_.toDF())), checkpoint.getPath, clock, mode) {
+      (rows, batch) =>
         before(rows)
         batches.put(batch, rows.collect().toSeq)
         if (failing) {
           failing = false
           throw new IllegalStateException("as the test wants it")
         }
-      }
-      .start()
+    }
     this
   }
 

@@ -1,22 +1,15 @@
 package io.tailrace.testkit
 
 import java.util.concurrent.atomic.AtomicLong
-import java.util.function.LongSupplier
 
-import io.tailrace.driver.DriverClock
+import org.apache.spark.sql.tailrace.RunClock
 
-/** A clock of the driver that goes on when the test says so. */
-final class ManualClock extends LongSupplier {
-  private val nanos = new AtomicLong(System.nanoTime)
+/** The clock of the queries that a test starts with it. Durations pass when the test says so. */
+final class ManualClock extends RunClock {
+  private val passed = new AtomicLong(RunClock.System.nanos)
 
-  override def getAsLong: Long = nanos.get
+  override def nanos: Long = passed.get
+  override def wallMs: Long = RunClock.System.wallMs
 
-  def advance(ms: Long): Unit = nanos.addAndGet(ms * 1000000): Unit
-}
-
-object ManualClock {
-  def during[T](body: ManualClock => T): T = {
-    val clock = new ManualClock
-    DriverClock.during(clock)(body(clock))
-  }
+  def advance(ms: Long): Unit = passed.addAndGet(ms * 1000000): Unit
 }

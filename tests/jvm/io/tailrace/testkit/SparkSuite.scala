@@ -44,9 +44,8 @@ abstract class SparkSuite extends AnyFunSuite with BeforeAndAfterEach {
     }
   }
 
-  /** With a directory, and with the driver's clock in the hands of the test. */
-  protected def withClock[T](body: (File, ManualClock) => T): T =
-    ManualClock.during(clock => withDirectory(body(_, clock)))
+  /** With a directory, and with a clock for queries that the test moves. */
+  protected def withClock[T](body: (File, ManualClock) => T): T = withDirectory(body(_, new ManualClock))
 
   /** Runs `body`, which must be refused under `condition` with exactly these parameters. */
   protected def checkRefused(condition: String, parameters: (String, String)*)(body: => Any): Unit = {

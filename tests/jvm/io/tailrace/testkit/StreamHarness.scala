@@ -6,22 +6,25 @@ import java.util.concurrent.{ConcurrentHashMap, ConcurrentSkipListMap}
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.streaming.{OutputMode, StateOperatorProgress, StreamingQuery}
-import org.apache.spark.sql.tailrace.{MemoryStream, StreamAccess}
+import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQuery}
+import org.apache.spark.sql.tailrace.{MemoryStream, RunClock, StreamAccess}
 import org.apache.spark.sql.{DataFrame, Row}
 
 import io.tailrace.api.Tailrace
 import io.tailrace.label.JoinOptions
 
-/** A streaming query whose input and batch cuts the test decides. There is no clock in it: a batch runs when it is given
-  * rows, and a batch without rows when the watermark has moved.
+/** A streaming query whose input and batch cuts the test decides. A batch runs when it is given rows, and a batch without
+  * rows when the watermark has moved.
   *
   * Results are kept by batch id, as an idempotent sink does, so that a batch that runs again replaces what it gave.
   *
   * @param checkpoint of the query, which is what survives [[restart]]; the inputs survive as long as the harness
+  * @param clock      that idle time is measured by, if the test has one
   * @param query      of the left and the right input
   */
-final class StreamHarness(spark: SparkSession, checkpoint: File)(query: (DataFrame, DataFrame) => DataFrame) {
+final class StreamHarness(spark: SparkSession, checkpoint: File, clock: Option[RunClock] = None)(
+    query: (DataFrame, DataFrame) => DataFrame
+) {
   import spark.implicits._
 
   private val left = MemoryStream[Served](spark)
@@ -38,16 +41,12 @@ final class StreamHarness(spark: SparkSession, checkpoint: File)(query: (DataFra
 
   /** Starts another query on the same inputs and the same checkpoint. */
   def start(changed: (DataFrame, DataFrame) => DataFrame): StreamHarness = {
-    running = changed(left.toDF(), right.toDF()).writeStream
-      .outputMode(OutputMode.Append)
-      .option("checkpointLocation", checkpoint.getPath)
-      .foreachBatch { (rows: org.apache.spark.sql.Dataset[Row], batch: Long) =>
+    running = StreamAccess.start(changed(left.toDF(), right.toDF()), checkpoint.getPath, clock) {
+      (rows, batch) =>
         val now = rows.collect().toSeq
         val before = Option(batches.put(batch, now))
         if (before.exists(multiset(_) != multiset(now))) changedBatches += batch
-        ()
-      }
-      .start()
+    }
     this
   }
 

@@ -5,7 +5,7 @@ import org.scalacheck.{Gen, Shrink}
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-import io.tailrace.driver.SparkWatermark
+import io.tailrace.common.SparkWatermark
 
 final class HostMaximaSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 

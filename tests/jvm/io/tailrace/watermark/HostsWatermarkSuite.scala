@@ -3,6 +3,7 @@ package io.tailrace.watermark
 import java.io.File
 
 import org.apache.spark.sql.functions._
+import org.apache.spark.sql.tailrace.RunClock
 import org.apache.spark.sql.{DataFrame, Row}
 
 import io.tailrace.api.Tailrace
@@ -19,8 +20,13 @@ abstract class HostsWatermarkSuite extends SparkSuite {
   protected def counts(logs: DataFrame): DataFrame =
     logs.groupBy(window(col("at"), "10 seconds")).count().select("window.start", "count")
 
-  protected def counting(directory: File, options: WatermarkOptions, flat: Boolean = false): LoggedStream =
-    new LoggedStream(spark, directory)({ in =>
+  protected def counting(
+      directory: File,
+      options: WatermarkOptions,
+      flat: Boolean = false,
+      clock: Option[RunClock] = None
+  ): LoggedStream =
+    new LoggedStream(spark, directory, clock = clock)({ in =>
       val logs = watermark(options)(in.head)
       if (flat) logs else counts(logs)
     }).start()

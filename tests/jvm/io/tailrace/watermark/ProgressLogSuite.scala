@@ -11,8 +11,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.tailrace.common.TailraceStateException
-import io.tailrace.driver.SparkWatermark
+import io.tailrace.common.{SparkWatermark, TailraceStateException}
 import io.tailrace.testkit.TempDirectory
 
 final class ProgressLogSuite extends AnyFunSuite with TempDirectory {

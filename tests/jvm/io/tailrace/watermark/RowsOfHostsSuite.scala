@@ -98,7 +98,7 @@ final class RowsOfHostsSuite extends HostsWatermarkSuite {
 
   test("a host that is silent for too long isn't waited for", Slow) {
     withClock { (directory, clock) =>
-      val stream = counting(directory, whole.copy(idleAfter = Some("800 milliseconds")))
+      val stream = counting(directory, whole.copy(idleAfter = Some("800 milliseconds")), clock = Some(clock))
       assert(stream.add(logged("a" -> 1, "b" -> 1)) == Nil)
       assert(stream.add(logged("a" -> 20)) == Nil)
       // Nobody gives anything: a quiet night.

@@ -7,7 +7,7 @@ import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-import io.tailrace.driver.SparkWatermark
+import io.tailrace.common.SparkWatermark
 
 /** What tasks have seen, as the driver merges it. */
 final class SeenHostsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {

@@ -8,8 +8,7 @@ import scala.jdk.CollectionConverters._
 import org.scalatest.concurrent.Eventually._
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.tailrace.common.TailraceStateException
-import io.tailrace.driver.SparkWatermark
+import io.tailrace.common.{SparkWatermark, TailraceStateException}
 import io.tailrace.testkit.{Slow, Warnings}
 
 final class ServerClientSuite extends AnyFunSuite with ServerClients {

@@ -20,7 +20,11 @@ final class ServerWatermarkSuite extends HostsWatermarkSuite {
     withClock { (directory, clock) =>
       val server = new WatermarkServerStub().start()
       try {
-        val stream = counting(directory, whole.copy(server = Some(server.url), app = Some("my app")))
+        val stream = counting(
+          directory,
+          whole.copy(server = Some(server.url), app = Some("my app")),
+          clock = Some(clock)
+        )
         assert(stream.add(logged("a" -> 20, "b" -> 20, "a" -> 1)) == Nil)
         // Another query of the application has read less.
         server.low = Some((LoggedStream.Noon + 5) * 1000000)

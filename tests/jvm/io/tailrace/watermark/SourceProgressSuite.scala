@@ -4,7 +4,7 @@ import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
-import io.tailrace.driver.SparkWatermark
+import io.tailrace.common.SparkWatermark
 
 final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   override implicit val generatorDrivenConfig: PropertyCheckConfiguration =
@@ -78,11 +78,11 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
   test("a silent host stops counting, is named, and counts again when it has rows") {
     val progress = source(roster = Some(Seq("a", "b")), idleAfterMs = Some(80))
     progress.advance(seen("a" -> 10), read(0))
-    (1 to 7).foreach(i => assert(progress.advance(seen("a" -> 10), read(i * 10L)).silent == Nil))
+    (1 to 7).foreach(i => assert(progress.advance(seen("a" -> 10), read(i * 10L)).idle == Nil))
     assert(progress.low == SparkWatermark.Never)
     val advance = progress.advance(seen("a" -> 20), read(80))
-    assert(advance.silent == Seq("b") && progress.low == 20)
-    assert(progress.advance(seen("a" -> 30), read(90)).silent == Nil)
+    assert(advance.idle == Seq("b") && progress.low == 20)
+    assert(progress.advance(seen("a" -> 30), read(90)).idle == Nil)
     assert(progress.low == 30)
     assert(progress.report(5).expected == 1 && progress.report(5).idle == 1)
     val back = progress.advance(seen("b" -> 5, "a" -> 40), read(95))
@@ -95,10 +95,10 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
     val progress = source(idleAfterMs = Some(80))
     progress.advance(seen("a" -> 10, "b" -> 5), read(0))
     (1 to 100).foreach { i =>
-      assert(progress.advance(seen(), read(i * 1000L, hasNew = false)).silent == Nil)
+      assert(progress.advance(seen(), read(i * 1000L, hasNew = false)).idle == Nil)
     }
     // The night is over, and host a has the first rows.
-    assert(progress.advance(seen("a" -> 20), read(200000)).silent == Nil)
+    assert(progress.advance(seen("a" -> 20), read(200000)).idle == Nil)
     assert(progress.low == 5)
   }
 
@@ -107,17 +107,17 @@ final class SourceProgressSuite extends AnyFunSuite with ScalaCheckPropertyCheck
     progress.advance(seen("a" -> 10, "b" -> 5), read(0))
     (1 to 50).foreach { i =>
       val backlog = BatchInput(i * 10L, hasNew = true, hasUnread = true)
-      assert(progress.advance(seen("a" -> (10L + i)), backlog).silent == Nil)
+      assert(progress.advance(seen("a" -> (10L + i)), backlog).idle == Nil)
     }
     assert(progress.low == 5)
-    val silent = (51 to 60).flatMap(i => progress.advance(seen("a" -> (10L + i)), read(i * 10L)).silent)
-    assert(silent == Seq("b"))
+    val idle = (51 to 60).flatMap(i => progress.advance(seen("a" -> (10L + i)), read(i * 10L)).idle)
+    assert(idle == Seq("b"))
   }
 
   test("the clock of silence runs while another source has rows") {
     val progress = source(roster = Some(Seq("a")), idleAfterMs = Some(80))
-    val silent = (0 to 10).flatMap(i => progress.advance(seen(), read(i * 10L)).silent)
-    assert(silent == Seq("a"))
+    val idle = (0 to 10).flatMap(i => progress.advance(seen(), read(i * 10L)).idle)
+    assert(idle == Seq("a"))
   }
 
   test("a host that the roster leaves out is named once, and counted") {

@@ -25,9 +25,11 @@ final class RescaledLabelsSuite extends SparkSuite with SlowSuite {
   private def query(o: JoinOptions)(body: (StreamHarness, Int => Unit) => Unit): Unit =
     withDirectory(queryIn(_, o)(body))
 
-  private def queryIn(directory: File, o: JoinOptions)(body: (StreamHarness, Int => Unit) => Unit): Unit =
+  private def queryIn(directory: File, o: JoinOptions, clock: Option[ManualClock] = None)(
+      body: (StreamHarness, Int => Unit) => Unit
+  ): Unit =
     withConf("spark.sql.shuffle.partitions" -> 2) {
-      val h = new StreamHarness(spark, directory)(join(o)).start()
+      val h = new StreamHarness(spark, directory, clock)(join(o)).start()
       def rescale(partitions: Int): Unit = {
         h.stop()
         new Rescale(spark, directory.getPath, partitions).run()
@@ -94,7 +96,7 @@ final class RescaledLabelsSuite extends SparkSuite with SlowSuite {
       val o = options("10 seconds").copy(before = "5 seconds", onLate = "mark", idleTimeout = Some("1 hour"))
       withConf(TailraceConf.JoinStrategy.key -> strategy) {
         withClock { (directory, clock) =>
-          queryIn(directory, o) { (h, rescale) =>
+          queryIn(directory, o, Some(clock)) { (h, rescale) =>
             val keys = (1 to 8).map(i => s"key $i")
             watermark(h, 93)
             h.step(keys.zipWithIndex.map { case (k, i) => served(100, i, k) }, keys.map(engaged(97, 10, _)))

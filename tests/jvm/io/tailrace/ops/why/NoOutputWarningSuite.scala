@@ -26,7 +26,7 @@ final class NoOutputWarningSuite extends SparkSuite {
   private def warnings(query: (DataFrame, DataFrame) => DataFrame)(
       steps: (Seq[Served], Seq[Engaged])*
   ): Seq[Seq[String]] = withClock { (d: File, clock: ManualClock) =>
-    val harness = new StreamHarness(spark, d)(query).start()
+    val harness = new StreamHarness(spark, d, Some(clock))(query).start()
     val told = steps.map { case (left, right) =>
       val texts = Warnings.of("io.tailrace.join.NoOutputWarning")(harness.rows(left, right): Unit)
       clock.advance(11 * minutes)

@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 
 import io.tailrace.common.WatermarkRules.isLate
 import io.tailrace.common.{MemoryErrors, RowMemoryExhausted, WatermarkRules}
-import io.tailrace.driver.{JoinFacts, LabelFacts, NextRow}
+import io.tailrace.explain.{JoinFacts, LabelFacts, NextRow}
 import io.tailrace.join._
 import io.tailrace.state._
 

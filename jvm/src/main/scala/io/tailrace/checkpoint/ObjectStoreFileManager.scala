@@ -15,6 +15,8 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
 import org.apache.spark.sql.tailrace.{CancellableFSDataOutputStream, CheckpointFileManager}
 
+import io.tailrace.common.ProcessPart
+
 /** Writes each file of a checkpoint into an object store by one PUT. Spark's own manager writes a temporary
   * file and renames it. An object store does that by a copy and a delete, with a dozen probes around them.
   *
@@ -90,7 +92,7 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration)
   /** True if the store really refuses the second of two writers. Some accept the condition and ignore it.
     * It is tested once per bucket, with a file next to the entry whose name is that of a temporary one.
     */
-  private def refusesSecond(entry: Path): Boolean = refusing.computeIfAbsent(
+  private def refusesSecond(entry: Path): Boolean = refusing.here.computeIfAbsent(
     files.getUri,
     _ => {
       val probe = new Path(entry.getParent, s".0.${UUID.randomUUID}.tmp")
@@ -202,7 +204,8 @@ final class ObjectStoreFileManager(root: Path, conf: Configuration)
 object ObjectStoreFileManager {
 
   // By the bucket.
-  private[checkpoint] val refusing = new ConcurrentHashMap[URI, Boolean]
+  private[checkpoint] val refusing =
+    new ProcessPart("checked buckets")(new ConcurrentHashMap[URI, Boolean])
 
   // Names of S3A, which other file systems ignore, because `opt` asks for what a file system may have.
   private val NoProbes = "fs.s3a.create.performance"

@@ -3,6 +3,8 @@ package io.tailrace.common
 import java.time.Instant
 import java.time.temporal.ChronoUnit
 
+import scala.util.control.NonFatal
+
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.{ErrorClassesJsonReader, SparkException}
 
@@ -336,4 +338,16 @@ object MemoryErrors {
     */
   def groupTooLarge(labels: Int, bytes: Long, cause: Throwable = null): TailraceStateException =
     Errors.stateError("TAILRACE_MEMORY_GROUP", cause, "labels" -> labels, "bytes" -> bytes)
+}
+
+/** Undoes a failed operation. The original error is thrown; an error of the undoing is attached to it. */
+private[tailrace] object OnFailure {
+  def apply[T](undo: => Unit)(body: => T): T =
+    try body
+    catch {
+      case e: Throwable =>
+        try undo
+        catch { case NonFatal(failure) => e.addSuppressed(failure) }
+        throw e
+    }
 }

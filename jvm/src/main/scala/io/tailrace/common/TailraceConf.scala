@@ -20,7 +20,7 @@ object TailraceConf {
   val BucketsPerWindow: NumberEntry =
     new NumberEntry("spark.tailrace.state.bucketsPerWindow", 4, least = 1, most = 1000)
 
-  /** The bytes of the RocksDB block cache that an executor's stores share. An executor reads it once. */
+  /** The bytes of the RocksDB block cache that an executor's stores share: the largest value of the queries on it. */
   val BlockCacheBytes: BytesEntry =
     new BytesEntry("spark.tailrace.state.blockCacheBytes", 128L << 20, least = 0, most = 1L << 40)
 
@@ -104,8 +104,8 @@ object TailraceConf {
   val NoOutputAfter: DurationEntry =
     new DurationEntry("spark.tailrace.monitor.noOutputAfter", default = 10L * 60 * 1000)
 
-  /** True if clients of a Spark Connect server may use `tailrace.testing` on it: such tests move the clock of all
-    * queries of the server, and make files of checkpoints fail. It is set when the server starts.
+  /** True if clients of a Spark Connect server may use `tailrace.testing` on it: such tests make files of checkpoints
+    * fail, those of other queries too. It is set when the server starts.
     */
   val ConnectTesting: ChoiceEntry[Boolean] =
     new ChoiceEntry("spark.tailrace.connect.testing", false, Seq("true" -> true, "false" -> false))

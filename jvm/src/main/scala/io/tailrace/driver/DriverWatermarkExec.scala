@@ -17,6 +17,8 @@ import org.apache.spark.sql.execution.{
 import org.apache.spark.sql.tailrace._
 import org.apache.spark.unsafe.types.CalendarInterval
 
+import io.tailrace.explain.{SourceFacts, StreamFacts, WatermarkFacts}
+
 /** A watermark that the driver computes at the end of a micro-batch, when its tasks have run. */
 trait DriverWatermark {
 

@@ -1,11 +1,13 @@
 package io.tailrace.driver
 
 import java.util.Collections
+import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicBoolean
-import java.util.concurrent.{ConcurrentHashMap, CopyOnWriteArrayList}
 
+import scala.annotation.tailrec
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
 
 import org.apache.spark.SparkContext
 import org.apache.spark.broadcast.Broadcast
@@ -15,51 +17,62 @@ import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEven
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession, StreamingBatch, StreamingPlan, StreamingRun}
 import org.apache.spark.util.SerializableConfiguration
 
-/** State that the driver keeps for an operator from one micro-batch to the next. A plan can't keep it,
-  * because Spark makes a new plan for each batch.
+/** State that the driver keeps for an operator from one micro-batch to the next, as the code that uses it declares it. A plan
+  * can't keep it, because Spark makes a new plan for each batch. [[DriverRuns]] has the states of all runs.
   *
-  * State belongs to one run, which is one start of a query: a query that starts again reads its checkpoint.
-  * It is dropped when the run ends. Otherwise a driver that runs thousands of short queries would grow.
-  *
-  * @param close is called with state that is dropped
+  * @param close is called with a state when its run has ended
   */
 private[tailrace] final class RunState[T](close: T => Unit = (_: T) => ()) {
-  import RunState._
-
-  private val byRun = new ConcurrentHashMap[Key, Kept[T]]
-  all.add(this)
+  import DriverRuns.Opened
 
   /** The state of an operator in the run that this thread plans or executes. */
   def of(session: SparkSession, name: String)(open: => T): T =
     of(session, StreamingRun.current(session).runId, name)(open)
 
   /** @param open makes the state when the run has none of this name */
-  def of(session: SparkSession, runId: String, name: String)(open: => T): T = {
-    val key = Key(runId, name)
-    val kept = Option(byRun.get(key)).getOrElse {
-      watch(session.sparkContext)
-      dropEnded()
-      byRun.computeIfAbsent(key, _ => new Kept[T](session))
-    }
-    // After the map: `open` may request state of its own, which drops ended runs from all maps.
-    kept.state(open)
-  }
+  def of(session: SparkSession, runId: String, name: String)(open: => T): T =
+    // Outside of the map: `open` may request state of its own.
+    DriverRuns.of(session, runId)(DriverRuns.Key(this, name), new Opened[T](close)).state(open)
 
   /** The state of an operator in a run, if it has been made. */
   def find(runId: String, name: String): Option[T] =
-    Option(byRun.get(Key(runId, name))).flatMap(_.made)
+    DriverRuns.find[T](runId, DriverRuns.Key(this, name)).flatMap(_.made)
 
-  private[driver] def size: Int = byRun.size
-
-  private def drop(hasEnded: (String, SparkSession) => Boolean): Unit = byRun.forEach { (key, kept) =>
-    if (hasEnded(key.runId, kept.session) && byRun.remove(key, kept)) kept.close(close)
-  }
+  private[driver] def size: Int = DriverRuns.count(_ eq this)
 }
 
-private[tailrace] object RunState {
-  private final case class Key(runId: String, name: String)
+/** What the driver keeps for the runs of queries. A run is one start of a query: a query that starts again reads its
+  * checkpoint.
+  *
+  * {{{
+  *   a run's first state is asked for    its entry begins
+  *   an operator asks for a state        the state begins, once for each name
+  *   Spark says that the run has ended   all states of the run are closed together, and its entry is dropped
+  *   another run begins                  so are those of runs that have ended unnoticed
+  * }}}
+  *
+  * Without that, a driver that runs thousands of short queries would grow.
+  *
+  * {{{
+  *   declared in                 what                                        closed by
+  *   driver/RunState             the broadcast Hadoop configuration, whether the first batch has run
+  *   join/StoredJoinExec         the checkpoint's settings, purged directories, input without output
+  *   join/IdleTimeout            idle time of the query, notes of a batch that runs again
+  *   label/LabelStreams          idle time of labels' streams
+  *   sync/SyncRun                progress of the partitions
+  *   watermark/SourceWatermark   progress of the hosts
+  *   watermark/Reporter          the connection to the servers; its thread sees the end, and says so to them
+  *   replay/FilterRun            marks                                       dropping them from MarkCache
+  *   recursion/FixpointRDD       rows of an iteration that Spark has cached  releasing them
+  *   recursion/RecursionExec     the oldest row in flight
+  * }}}
+  *
+  * What a process keeps for all queries is in `io.tailrace.common.ExecutorProcess`.
+  */
+private[tailrace] object DriverRuns extends Logging {
+  private[driver] final case class Key(of: RunState[_], name: String)
 
-  private final class Kept[T](val session: SparkSession) {
+  private[driver] final class Opened[T](close: T => Unit) {
     private var opened: Option[T] = None
 
     def state(open: => T): T = synchronized {
@@ -69,24 +82,69 @@ private[tailrace] object RunState {
 
     def made: Option[T] = synchronized(opened)
 
-    def close(close: T => Unit): Unit = synchronized(opened.foreach(close))
+    def end(): Unit = synchronized(opened.foreach(close))
   }
 
-  private val all = new CopyOnWriteArrayList[RunState[_]]
+  private final class Run(val session: SparkSession) {
+    private val states = new ConcurrentHashMap[Key, Opened[_]]
+    private var hasEnded = false
+
+    def find(key: Key): Option[Opened[_]] = Option(states.get(key))
+    def keys: Seq[Key] = states.keySet.asScala.toSeq
+
+    /** None: the run has been dropped in the meantime. */
+    def getOrAdd(key: Key, opened: Opened[_]): Option[Opened[_]] =
+      synchronized(Option.when(!hasEnded)(states.computeIfAbsent(key, _ => opened)))
+
+    def end(): Unit = {
+      synchronized { hasEnded = true }
+      // The entry is gone: one that fails must not leave the others open.
+      states.forEach { (key, state) =>
+        try state.end()
+        catch {
+          case NonFatal(e) => logWarning(s"what ${key.name} has kept of an ended query wasn't closed", e)
+        }
+      }
+    }
+  }
+
+  private val runs = new ConcurrentHashMap[String, Run]
   private val watched = Collections.synchronizedSet(
     Collections.newSetFromMap(new java.util.WeakHashMap[SparkContext, java.lang.Boolean])
   )
 
   /** The number of states, of all operators and runs. */
-  private[tailrace] def kept: Int = all.asScala.map(_.size).sum
+  def states: Int = count(_ => true)
 
-  private def dropFromAll(hasEnded: (String, SparkSession) => Boolean): Unit = all.forEach(_.drop(hasEnded))
+  private[driver] def count(isCounted: RunState[_] => Boolean): Int =
+    runs.values.asScala.map(_.keys.count(key => isCounted(key.of))).sum
+
+  private[driver] def find[T](runId: String, key: Key): Option[Opened[T]] =
+    Option(runs.get(runId)).flatMap(_.find(key)).map(_.asInstanceOf[Opened[T]])
+
+  private[driver] def of[T](session: SparkSession, runId: String)(key: Key, opened: Opened[T]): Opened[T] =
+    find[T](runId, key).getOrElse {
+      watch(session.sparkContext)
+      dropEnded()
+      add(session, runId, key, opened).asInstanceOf[Opened[T]]
+    }
+
+  @tailrec
+  private def add(session: SparkSession, runId: String, key: Key, opened: Opened[_]): Opened[_] =
+    runs.computeIfAbsent(runId, _ => new Run(session)).getOrAdd(key, opened) match {
+      case Some(added) => added
+      case None => add(session, runId, key, opened)
+    }
+
+  private def drop(hasEnded: (String, SparkSession) => Boolean): Unit = runs.forEach { (runId, run) =>
+    if (hasEnded(runId, run.session) && runs.remove(runId, run)) run.end()
+  }
 
   /** The event of an end may be lost in a full queue, or come before a thread asks for the run's state. */
   private def dropEnded(): Unit = {
     val running = mutable.Map.empty[SparkSession, String => Boolean]
     def runsOf(session: SparkSession) = running.getOrElseUpdate(session, StreamingRun.activeIds(session))
-    dropFromAll((runId, session) => !runsOf(session)(runId))
+    drop((runId, session) => !runsOf(session)(runId))
   }
 
   private def watch(context: SparkContext): Unit =
@@ -95,7 +153,7 @@ private[tailrace] object RunState {
   /** Spark posts the events of all sessions' queries to the context's listeners, too. */
   private object EndOfRuns extends SparkListener {
     override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
-      case end: QueryTerminatedEvent => dropFromAll((runId, _) => runId == end.runId.toString)
+      case end: QueryTerminatedEvent => drop((runId, _) => runId == end.runId.toString)
       case _ =>
     }
   }
@@ -182,13 +240,13 @@ private[tailrace] object SkippedBatch extends Logging {
     val isFirst = starts.of(session, "first batch")(new AtomicBoolean(true))
     if (isFirst.getAndSet(false)) {
       val running = StreamingBatch.running(session)
-      val silent =
+      val withoutTasks =
         StreamingPlan.nodes(running.plan).collect { case node: TellsDriver if !node.hasTold => node }
-      if (running.sinkMaySkip && silent.nonEmpty) {
+      if (running.sinkMaySkip && withoutTasks.nonEmpty) {
         logWarning(
           s"TAILRACE_BATCH_SKIPPED: the sink has not asked for all rows of batch ${batch.batchId}, the " +
             "first batch of this run: it has them from an earlier run. Tailrace runs the tasks without the " +
-            s"sink, for ${silent.map(_.nodeName).distinct.mkString(", ")}"
+            s"sink, for ${withoutTasks.map(_.nodeName).distinct.mkString(", ")}"
         )
         session.sparkContext.setLocalProperty(Property, batch.batchId.toString)
         try StreamingBatch.runThrough(session)

@@ -11,7 +11,7 @@ import org.apache.spark.sql.tailrace.{
 }
 
 import io.tailrace.common.{Durations, EventTimes, WatermarkRules}
-import io.tailrace.driver.{DriverClock, QuietQuery, RunState}
+import io.tailrace.driver.{IdleQuery, RunState}
 import io.tailrace.plan.WriteCheck
 
 /** Flushes the buffered left rows of an idle query without advancing the watermark.
@@ -23,32 +23,32 @@ import io.tailrace.plan.WriteCheck
   * }}}
   *
   * The watermark stays where it is. It would have to go to the end of the longest window, and all that comes within that
-  * time after the silence would be late, in the whole query. The note is in Spark's offset log: see [[BatchNotes]].
+  * time after the idle time would be late, in the whole query. The note is in Spark's offset log: see [[BatchNotes]].
   *
-  * @param limitMs see [[QuietQuery]]
+  * @param limitMs see [[IdleQuery]]
   * @param waiting as reported by the tasks of this batch
   */
 private[tailrace] final class IdleTimeout(exec: PlannedJoin, limitMs: Long, waiting: WaitingLeft)
     extends Logging {
   private def session: SparkSession = exec.session
-  private def quiet: QuietQuery = IdleTimeout.queries.of(session, exec.workName)(new QuietQuery(limitMs))
+  private def idle: IdleQuery = IdleTimeout.queries.of(session, exec.workName)(new IdleQuery(limitMs))
 
   /** Left rows up to this time are emitted in this batch regardless of the watermark, in microseconds; none: the watermark
     * decides. The same in each attempt of the batch.
     */
   lazy val through: Option[Long] = {
     val batch = StreamingBatch.current(session).batchId
-    quiet.begins(batch, StreamInputs.all(session).hasNew)
+    idle.begins(batch, StreamInputs.all(session).hasNew)
     IdleTimeout.noted(exec, batch)
   }
 
   /** True if the next batch flushes buffered rows. Spark asks when it knows the input of that batch. */
   def needsBatch(): Boolean = {
-    val isLong = quiet.asked(DriverClock.ms)
+    val isLong = idle.asked(StreamingRun.current(session).clock.ms)
     val newest = waiting.newest.filter(_ => isLong && !isRead)
     newest.foreach { time =>
       BatchNotes.add(session, IdleTimeout.key(exec), time.toString)
-      quiet.beginAnew()
+      idle.beginAnew()
       logWarning(
         s"TAILRACE_CLOSED: the query has had no input for ${Durations.text(limitMs * 1000)}, so ${exec.workName} lets " +
           s"left rows up to ${EventTimes.iso(time)} out by idle_timeout. Rows that come for them now are late"
@@ -75,7 +75,7 @@ private[tailrace] final class IdleTimeout(exec: PlannedJoin, limitMs: Long, wait
 private[tailrace] object IdleTimeout {
   val Argument = "idle_timeout"
 
-  private val queries = new RunState[QuietQuery]
+  private val queries = new RunState[IdleQuery]
   private val reruns = new RunState[(Long, Option[Long])]
 
   private def key(exec: PlannedJoin): String = s"tailrace.closed.${exec.workName}"

@@ -7,7 +7,7 @@ import org.apache.spark.sql.types._
 
 import io.tailrace.common.Errors.{refuse, stateError}
 import io.tailrace.common._
-import io.tailrace.driver.LabelStreamFacts
+import io.tailrace.explain.LabelStreamFacts
 import io.tailrace.plan.Columns
 import io.tailrace.state.KeyEncoder
 

@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.tailrace.SparkSession
 
-import io.tailrace.driver.JoinFacts
+import io.tailrace.explain.JoinFacts
 import io.tailrace.state.{RowMemory, StoreKind, TailraceStateStore}
 
 /** One kind of streaming join: its names, its pinned settings, and its work in a micro-batch.

@@ -21,8 +21,9 @@ import org.apache.spark.sql.tailrace._
 import org.apache.spark.util.{CollectionAccumulator, SerializableConfiguration}
 import org.apache.spark.{SparkConf, TaskContext}
 
-import io.tailrace.common.{Durations, Errors, TailraceConf}
+import io.tailrace.common.{Errors, TailraceConf}
 import io.tailrace.driver._
+import io.tailrace.explain.{JoinFacts, LabelFacts, SyncFacts, WaitText, WatermarkText}
 import io.tailrace.state.{BufferedRows, OwnStoreConf, RowMemory, StateLayout, TailraceStateStore}
 
 /** The operator of any streaming join of ours in Spark's plan. [[StoredJoin]] says what one kind does.
@@ -189,7 +190,7 @@ final class StoredJoinExec(
       driver.tasks,
       getStateInfo,
       new OwnStoreConf(conf, nowBound.layout.store, nowBound.checkpoint.shapes),
-      RunState.hadoopConf(session),
+      DriverRuns.hadoopConf(session),
       metrics,
       Option.when(hasIds)(checkpointInfoAccumulator),
       TailraceConf.BatchBufferBytes.read(setting)
@@ -422,7 +423,8 @@ private[join] object NoOutputWarning extends Logging {
     val noted = joins.of(session, exec.workName) {
       new NoOutput(TailraceConf.NoOutputAfter.read(exec.setting))
     }
-    noted.after(exec.getStateInfo.storeVersion, DriverClock.ms, in > 0, out > 0).foreach { forMs =>
+    val nowMs = StreamingRun.current(session).clock.ms
+    noted.after(exec.getStateInfo.storeVersion, nowMs, in > 0, out > 0).foreach { forMs =>
       val facts = waits
       if (facts.isReason) {
         noted.told()
@@ -433,10 +435,7 @@ private[join] object NoOutputWarning extends Logging {
             )
           case _: SyncFacts => Nil
         }
-        logWarning(
-          s"TAILRACE_NO_OUTPUT: ${exec.workName} has had input for ${Durations.text(forMs * 1000)}, and nothing has " +
-            s"come out. ${(watermark ++ WaitText.of(facts)).mkString(" ")}"
-        )
+        logWarning(WaitText.noOutput(exec.workName, forMs, watermark, facts))
       }
     }
   }

@@ -8,11 +8,12 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
-import org.apache.spark.sql.tailrace.{SparkSession, StreamInputs, StreamWatermarks}
+import org.apache.spark.sql.tailrace.{SparkSession, StreamInputs, StreamWatermarks, StreamingRun}
 import org.apache.spark.sql.types._
 
-import io.tailrace.common.{Durations, EventTimes, Policy}
-import io.tailrace.driver.{DriverClock, Heard, LabelStreamFacts, RunState, Silence}
+import io.tailrace.common.Policy
+import io.tailrace.driver.{Heard, IdleClock, IdleTime, RunState}
+import io.tailrace.explain.{LabelStreamFacts, WaitText}
 import io.tailrace.join.{JoinErrors, OnStall, PlannedJoin}
 
 /** The streams of the labels of examples, so that one that stalls can be named: the examples wait for all of them.
@@ -49,7 +50,8 @@ private[tailrace] object LabelStreams {
       )
       .hasMore
     val hasInput = StreamInputs.all(session).hasNew
-    stalls.begins(batch, DriverClock.ms, hasInput, hasRows, StreamWatermarks.current(session))
+    val nowMs = StreamingRun.current(session).clock.ms
+    stalls.begins(batch, nowMs, hasInput, hasRows, StreamWatermarks.current(session))
   }
 
   private val StreamSchema = new StructType()
@@ -75,8 +77,8 @@ private[label] final class LabelStalls(streams: Seq[LabelStream]) extends Loggin
   private var last = -1L
 
   private final class Part(val stream: LabelStream) {
-    val silence = new Silence(stream.onStall.afterMs)
-    var mark = 0L
+    val clock = new IdleClock(stream.onStall.afterMs)
+    val idle = new IdleTime(clock)
     var facts = LabelStreamFacts(
       stream.labels,
       None,
@@ -107,8 +109,8 @@ private[label] final class LabelStalls(streams: Seq[LabelStream]) extends Loggin
     last = batch
     val furthest = times.values.flatten.maxOption
     parts.foreach { part =>
-      val passed = part.silence.advance(nowMs, hasInput)
-      part.mark = part.silence.mark(part.mark, passed, if (hasRows(part.stream)) Heard.Yes else Heard.No)
+      val passed = part.clock.advance(nowMs, hasInput)
+      part.idle.see(if (hasRows(part.stream)) Heard.Yes else Heard.No, passed)
       val ofStream = part.stream.watermarks.toSeq.map(times.getOrElse(_, None))
       val readTo = if (ofStream.contains(None)) None else ofStream.flatten.minOption
       // The others never wait for the one that is furthest.
@@ -116,22 +118,13 @@ private[label] final class LabelStalls(streams: Seq[LabelStream]) extends Loggin
       val before = part.facts
       part.facts = before.copy(
         readTo = readTo.map(_ * 1000),
-        idleMs = part.silence.of(part.mark),
-        isStalled = isBehind && part.silence.isTooLong(part.mark)
+        idleMs = part.idle.ms,
+        isStalled = isBehind && part.idle.isTooLong
       )
-      if (part.facts.isStalled && !before.isStalled) tell(part.facts)
+      if (part.facts.isStalled && !before.isStalled) logWarning(WaitText.labelStalled(part.facts))
     }
     parts
       .filter(part => part.facts.isStalled && part.stream.onStall.policy == Policy.Fail)
       .foreach(part => throw JoinErrors.labelStalled(part.facts))
   }
-
-  private def tell(facts: LabelStreamFacts): Unit = logWarning(
-    s"TAILRACE_EXAMPLES_STALLED: the stream of label ${facts.labels.mkString(", ")} has given nothing for " +
-      s"${Durations.text(facts.idleMs * 1000)} while others gave rows: " +
-      facts.readTo.fold("no row of it has come since the query started")(t =>
-        s"it is at ${EventTimes.iso(t)}"
-      ) +
-      ", and all examples wait for it"
-  )
 }

@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.tailrace.StreamingBatch
 
 import io.tailrace.common.TailraceConf
-import io.tailrace.driver.{JoinFacts, LabelFacts, NextRow}
+import io.tailrace.explain.{JoinFacts, LabelFacts, NextRow}
 import io.tailrace.join.JoinCheckpoint.{LabelJoin => OperatorName}
 import io.tailrace.join._
 import io.tailrace.state.{StoreKind, TailraceStateStore}

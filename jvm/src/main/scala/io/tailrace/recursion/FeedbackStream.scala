@@ -18,7 +18,7 @@ import org.json4s.jackson.{JsonMethods, Serialization}
 
 import io.tailrace.checkpoint.DurableFiles
 import io.tailrace.common.{Errors, ModeErrors}
-import io.tailrace.driver.RunState
+import io.tailrace.driver.DriverRuns
 
 /** The rows that are fed back, as a source of their own query. */
 final class FeedbackTable(settings: RecursionSettings, columns: StructType) extends Table with SupportsRead {
@@ -36,7 +36,7 @@ final class FeedbackTable(settings: RecursionSettings, columns: StructType) exte
       override def toMicroBatchStream(checkpointLocation: String): MicroBatchStream = {
         val session = SparkSession.active
         val run = StreamingRun.current(session)
-        val hadoopConf = RunState.hadoopConf(session)
+        val hadoopConf = DriverRuns.hadoopConf(session)
         val directory = FeedbackLog.directory(run.checkpointRoot, settings.name)
         val log = new FeedbackLog(directory, hadoopConf.value.value)
         val retained = session.sessionState.conf.minBatchesToRetain

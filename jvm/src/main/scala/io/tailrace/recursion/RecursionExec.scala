@@ -25,16 +25,16 @@ import org.apache.spark.sql.tailrace.{
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.{AccumulatorV2, SerializableConfiguration}
 
-import io.tailrace.common.{StepwiseRows, TailraceConf, UnsafeRows}
+import io.tailrace.common.{SparkWatermark, StepwiseRows, TailraceConf, UnsafeRows}
 import io.tailrace.driver.{
   BatchSequence,
+  DriverRuns,
   DriverWatermark,
   DriverWatermarkExec,
   HeldWork,
   InputWatermarks,
   RunState,
   SkippedBatch,
-  SparkWatermark,
   TellsDriver
 }
 
@@ -167,7 +167,7 @@ final case class FeedbackTapExec(
   override protected def doExecute(): RDD[InternalRow] = {
     val rows = child.execute()
     val batch = StreamingBatch.current(session)
-    val hadoopConf = RunState.hadoopConf(session)
+    val hadoopConf = DriverRuns.hadoopConf(session)
     val directory = FeedbackLog.directory(batch.checkpointRoot, settings.name).toString
     val id = UUID.randomUUID.toString.replace("-", "")
     val oldest = new OldestTime(rows.getNumPartitions)

@@ -7,6 +7,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 
 import io.tailrace.checkpoint.BatchFiles
+import io.tailrace.common.ProcessPart
 
 /** The marks of one filter in the query's checkpoint:
   *
@@ -200,9 +201,12 @@ object MarkCache {
       if (table.forall(_._1 < batch)) table = Some(batch -> marks)
   }
 
-  private val filters = new LinkedHashMap[String, Newest](16, 0.75f, true) {
+  private final class Filters extends LinkedHashMap[String, Newest](16, 0.75f, true) {
     override def removeEldestEntry(eldest: JMap.Entry[String, Newest]): Boolean = this.size > MostFilters
   }
+
+  private val part = new ProcessPart("marks")(new Filters)
+  private def filters: Filters = part.here
 
   /** The marks that a batch begins with.
     *

@@ -19,7 +19,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.util.SerializableConfiguration
 
 import io.tailrace.common.{Mark, MarkedRows, StepwiseRows, TailraceConf, TailraceStateException, UnsafeRows}
-import io.tailrace.driver.{PartitionAccumulator, ReportExec, RunState}
+import io.tailrace.driver.{DriverRuns, PartitionAccumulator, ReportExec}
 import io.tailrace.plan.{Columns, Obstacle, OwnColumns, TailraceNode, WriteCheck}
 
 /** Drops replays: records at or below the high-water mark of their producer and source partition.
@@ -102,7 +102,7 @@ final case class ReplayFilterExec(
   }
 
   private def begin(batch: StreamingBatch, run: FilterRun, tasks: Int): (BatchMarks, Option[ReplayBatch]) = {
-    val hadoopConf = RunState.hadoopConf(session)
+    val hadoopConf = DriverRuns.hadoopConf(session)
     val log = new MarkLog(run.directory, hadoopConf.value.value, settings)
     val (found, marks) = marksBefore(batch.batchId, run, log)
     val forgottenBefore =

@@ -9,6 +9,8 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.tailrace.SparkState
 import org.apache.spark.unsafe.Platform
 
+import io.tailrace.common.ProcessPart
+
 /** Merges several runs into one, so that many small batches leave few files to open, to name and to merge:
   *
   * {{{
@@ -283,7 +285,8 @@ private[state] object Compactor {
   /** One thread for four cores: compaction must not take the cores that the batches need. */
   private val Threads = Math.max(1, Runtime.getRuntime.availableProcessors / 4)
 
-  private lazy val threads: ExecutorService = SparkState.threads("tailrace-compaction", Threads)
+  private val part = new ProcessPart("compaction")(SparkState.threads("tailrace-compaction", Threads))
+  private def threads: ExecutorService = part.here
 
   /** Waits until all submitted compactions have ended, for tests. */
   private[state] def awaitEnd(): Unit = synchronized {

@@ -4,6 +4,8 @@ import java.lang.ref.Cleaner
 
 import org.apache.spark.sql.tailrace.SparkMemory
 
+import io.tailrace.common.ProcessPart
+
 /** Memory of an executor for what operators keep from one micro-batch to the next, and which they can do
   * without. Spark counts it among cached data. All partitions share it:
   *
@@ -36,14 +38,21 @@ final class KeptMemory(most: Long, spark: Option[SparkMemory] = None) {
 object KeptMemory {
   private val cleaner = Cleaner.create()
 
-  private var current = new KeptMemory(Long.MaxValue)
+  /** A JVM may have one Spark after another, each with memory of its own. */
+  private final class OfSpark {
+    private var current = new KeptMemory(Long.MaxValue)
+
+    def now: KeptMemory = synchronized {
+      val spark = SparkMemory.here
+      if (!current.isOf(spark)) current = new KeptMemory(spark.fold(Long.MaxValue)(_.most / 2), spark)
+      current
+    }
+  }
+
+  private val part = new ProcessPart("retained memory")(new OfSpark)
 
   /** That of this process. */
-  def ofExecutor: KeptMemory = synchronized {
-    val spark = SparkMemory.here
-    if (!current.isOf(spark)) current = new KeptMemory(spark.fold(Long.MaxValue)(_.most / 2), spark)
-    current
-  }
+  def ofExecutor: KeptMemory = part.here.now
 
   /** It must not refer to the owner, which would never be given up then. */
   private final class Taken(memory: KeptMemory) extends Runnable {

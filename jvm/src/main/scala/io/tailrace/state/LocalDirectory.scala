@@ -15,7 +15,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.tailrace.SparkState
 
-import io.tailrace.common.{Errors, TailraceConf}
+import io.tailrace.common.{Errors, ProcessPart, TailraceConf}
 
 /** The local files of one partition on one executor. Without a setting they are in a directory that Spark
   * deletes when the executor ends. With `spark.tailrace.state.localDirectory` they outlive it, and the next
@@ -108,7 +108,7 @@ private[state] object LocalDirectory extends Logging {
   private[state] val KeptMillis = TimeUnit.DAYS.toMillis(1)
   private val Attempts = 10
   private val SweepMillis = TimeUnit.HOURS.toMillis(1)
-  private val sweptAt = new AtomicLong
+  private val sweptAt = new ProcessPart("sweep")(new AtomicLong)
 
   /** @param name      of operator and partition
     * @param location  of the partition's files in the checkpoint
@@ -194,7 +194,7 @@ private[state] object LocalDirectory extends Logging {
     catch { case NonFatal(e) => logWarning(s"old directories in $root can't be deleted", e) }
 
   private def isSweepDue(now: Long): Boolean = {
-    val last = sweptAt.get
-    now - last >= SweepMillis && sweptAt.compareAndSet(last, now)
+    val last = sweptAt.here.get
+    now - last >= SweepMillis && sweptAt.here.compareAndSet(last, now)
   }
 }

@@ -5,7 +5,7 @@ import java.util
 
 import scala.jdk.CollectionConverters._
 
-import io.tailrace.common.TailraceConf
+import io.tailrace.common.{ProcessPart, TailraceConf}
 
 /** The runs of all partitions on an executor's disks, as far as the checkpoint has them too. Where they have
   * more bytes than they may, the ones that were read longest ago are emptied. They come back when they are
@@ -19,29 +19,14 @@ import io.tailrace.common.TailraceConf
   *
   * Runs that are being read or copied stay, so there may be more for a while.
   */
-private[state] object LocalDisk {
-
-  /** A run that may be on the disk. */
-  trait Resident {
-    def file: File
-
-    /** Bytes of the file when it is here; 0 if the checkpoint doesn't have it. */
-    private[state] def length: Long
-    private[state] def isHere: Boolean
-
-    /** Lets it be copied, with the room of others that were read longer ago. */
-    private[state] def beginNow(): Unit
-
-    /** Empties the file, unless it is being read or copied, or is the only one. @return whether it did */
-    private[state] def evict(): Boolean
-  }
-
-  private val Unbounded = TailraceConf.LocalRunBytes.default
+private[state] final class LocalDisk {
+  import LocalDisk._
 
   private val runs = new util.LinkedHashMap[Resident, Long](64, 0.75f, true)
   @volatile private var most = Unbounded
   private var total = 0L
 
+  /** Sets the bound. An executor has one: that of the query whose partition it got last. */
   def configure(bytes: Long): Unit = most = bytes
 
   /** Says that a run is read, or is about to be here. @param bytes of the run */
@@ -85,5 +70,28 @@ private[state] object LocalDisk {
   /** The bytes of the runs that are in a directory, while there is a bound. */
   def bytesIn(directory: File): Long = synchronized {
     runs.asScala.collect { case (run, bytes) if run.file.getParentFile == directory => bytes }.sum
+  }
+}
+
+private[state] object LocalDisk {
+  private val Unbounded = TailraceConf.LocalRunBytes.default
+  private val part = new ProcessPart("local disk")(new LocalDisk)
+
+  /** That of this process. */
+  def ofExecutor: LocalDisk = part.here
+
+  /** A run that may be on the disk. */
+  trait Resident {
+    def file: File
+
+    /** Bytes of the file when it is here; 0 if the checkpoint doesn't have it. */
+    private[state] def length: Long
+    private[state] def isHere: Boolean
+
+    /** Lets it be copied, with the room of others that were read longer ago. */
+    private[state] def beginNow(): Unit
+
+    /** Empties the file, unless it is being read or copied, or is the only one. @return whether it did */
+    private[state] def evict(): Boolean
   }
 }

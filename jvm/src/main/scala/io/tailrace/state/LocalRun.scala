@@ -74,7 +74,7 @@ final class LocalRun(
       if (users == 0) delete()
       gone
     }
-    if (isLast) LocalDisk.gone(this)
+    if (isLast) LocalDisk.ofExecutor.gone(this)
   }
 
   /** Its entries, to be given back to [[close]]. */
@@ -113,7 +113,7 @@ final class LocalRun(
     var found: OpenRun = null
     while (found == null) {
       bring()
-      copy.foreach(c => LocalDisk.used(this, c.length))
+      copy.foreach(c => LocalDisk.ofExecutor.used(this, c.length))
       var tried = 0
       var error: RocksDBException = null
       synchronized {
@@ -203,18 +203,20 @@ final class LocalRun(
 
   /** Lets it be copied in the background, where there is room for it. */
   private[state] def begin(): Unit =
-    copy.filterNot(_.isDone).foreach(c => if (LocalDisk.reserve(this, c.length)) c.begin() else c.discard())
+    copy
+      .filterNot(_.isDone)
+      .foreach(c => if (LocalDisk.ofExecutor.reserve(this, c.length)) c.begin() else c.discard())
 
   /** The same, with the room of others that were read longer ago. */
   private[state] override def beginNow(): Unit = copy.foreach { c =>
-    LocalDisk.used(this, c.length)
+    LocalDisk.ofExecutor.used(this, c.length)
     if (!c.isDone) c.begin()
   }
 
   /** Lets it go before others. @return ends when it is here, or with its error */
   private[state] def hurry(): CompletableFuture[Unit] =
     copy.filterNot(_.isDone).fold(CompletableFuture.completedFuture(())) { c =>
-      LocalDisk.used(this, c.length)
+      LocalDisk.ofExecutor.used(this, c.length)
       c.hurry()
     }
 
@@ -225,7 +227,7 @@ final class LocalRun(
     try RunCopy.await(hurry())
     catch {
       case e: Throwable =>
-        if (c.hasFailed) LocalDisk.gone(this)
+        if (c.hasFailed) LocalDisk.ofExecutor.gone(this)
         throw e
     } finally {
       letGo()
@@ -243,7 +245,7 @@ final class LocalRun(
       if (isFirst) copy = Some(checkpoint)
       isFirst
     }
-    if (isNew) LocalDisk.used(this, length)
+    if (isNew) LocalDisk.ofExecutor.used(this, length)
   }
 
   /** Empties the file, unless it is being read or copied, or is the only one. @return whether it did */

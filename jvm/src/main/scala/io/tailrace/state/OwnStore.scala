@@ -3,7 +3,7 @@ package io.tailrace.state
 import java.io.{File, IOException}
 import java.util.UUID
 import java.util.concurrent.atomic.AtomicLong
-import java.util.concurrent.{ExecutorService, Future, RejectedExecutionException, TimeUnit}
+import java.util.concurrent.{Future, RejectedExecutionException, TimeUnit}
 
 import scala.collection.mutable.ArrayBuffer
 
@@ -12,7 +12,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.tailrace.{SparkState, StateStoreConf, StateStoreId}
 
-import io.tailrace.common.{Durability, Errors, TailraceConf}
+import io.tailrace.common.{Durability, Errors, ProcessPart, TailraceConf}
 
 /** The state of one partition of an operator on one executor. It loads versions and hands out stores. The
   * newest version's runs stay as local files, so that the next batch reads nothing from the checkpoint. A
@@ -97,7 +97,7 @@ private[state] final class OwnStore(
   override def upload(run: LocalRun, written: WrittenFile): Future[Run] = {
     run.acquire()
     try
-      OwnStore.uploads.submit { () =>
+      OwnStore.uploads.here.submit { () =>
         try {
           val uploaded = stateLog.upload(written, run.name)
           isIn(run, uploaded)
@@ -285,7 +285,7 @@ private[state] final class OwnStore(
 private[state] object OwnStore {
 
   /** A thread for each upload, because uploads mostly wait for disks and networks. */
-  private lazy val uploads: ExecutorService = SparkState.threads("tailrace-upload")
+  private val uploads = new ProcessPart("uploads")(SparkState.threads("tailrace-upload"))
 
   def emptyAt(version: Long, checkpointId: Option[String] = None): LoadedState =
     new LoadedState(Manifest.empty.copy(version = version), Nil, checkpointId)

@@ -25,8 +25,8 @@ final class OwnStoreProvider extends WholeStateProvider[TailraceStateStore] {
   ): Unit = {
     require(BufferedRows.isKeySchema(keys), s"$id is not a store of Tailrace's: $keys")
     def setting(key: String) = Option(hadoopConf.get(key))
-    SstOptions.configureCache(TailraceConf.BlockCacheBytes.read(setting))
-    LocalDisk.configure(TailraceConf.LocalRunBytes.read(setting))
+    BlockCache.ofExecutor.ask(TailraceConf.BlockCacheBytes.read(setting))
+    LocalDisk.ofExecutor.configure(TailraceConf.LocalRunBytes.read(setting))
     val (located, settings, shapes) = conf match {
       case own: OwnStoreConf => (id.copy(storeName = own.store), hadoopConf, own.shapes)
       // A reader beside the query: it must not take the files that the query's next owner needs.

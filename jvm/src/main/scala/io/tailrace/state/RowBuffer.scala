@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.memory.MemoryBlock
 
-import io.tailrace.common.{MemoryErrors, RowMemoryExhausted}
+import io.tailrace.common.{MemoryErrors, ProcessPart, RowMemoryExhausted}
 
 /** Rows of one batch, in the bytes of [[RowLayout]], with an index of plain arrays, which [[RowSort]] sorts
   * without touching a row. Rows are numbered from 0 in the order of `append`. A row with an empty key matches
@@ -308,13 +308,13 @@ final class RowMemory(manager: TaskMemoryManager)
   private[state] def block(bytes: Long, always: Boolean = false): MemoryBlock = {
     val size = Math.max((bytes + 7) & ~7L, RowMemory.BlockBytes)
     reserve(size, always)
-    val unused = if (size == RowMemory.BlockBytes) RowMemory.spare.poll() else null
+    val unused = if (size == RowMemory.BlockBytes) RowMemory.spare.here.poll() else null
     if (unused != null) unused else MemoryBlock.fromLongArray(new Array[Long](Math.toIntExact(size / 8)))
   }
 
   private[state] def release(block: MemoryBlock): Unit = {
     giveBack(block.size)
-    if (block.size == RowMemory.BlockBytes) RowMemory.spare.offer(block)
+    if (block.size == RowMemory.BlockBytes) RowMemory.spare.here.offer(block)
   }
 
   /** Counts `bytes` of the heap as the task's.
@@ -353,10 +353,10 @@ object RowMemory {
   /** Blocks that no task uses, up to 64 MiB and a sixteenth of the executor's heap. New blocks would be
     * zeroed in each batch, and copied by the collector.
     */
-  private val spare = {
+  private val spare = new ProcessPart("spare blocks")({
     val bytes = Math.min(64L << 20, Runtime.getRuntime.maxMemory / 16)
     new ArrayBlockingQueue[MemoryBlock](Math.max(1, (bytes / BlockBytes).toInt))
-  }
+  })
 }
 
 /** Limits one of a task's buffers to `most` bytes and to half of the memory that there is, so that memory is

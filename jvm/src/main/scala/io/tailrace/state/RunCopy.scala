@@ -11,7 +11,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.tailrace.SparkState
 
 import io.tailrace.checkpoint.{Checksum, DurableFiles}
-import io.tailrace.common.{Errors, TailraceStateException}
+import io.tailrace.common.{Errors, ProcessPart, TailraceStateException}
 
 /** Copies a run of a checkpoint to a local file, in parts side by side, because one stream of an object store
   * is slow and a partition may have 10 GB:
@@ -145,7 +145,7 @@ private[state] final class RunCopy(
   private final class Attempt(
       val isCheck: Boolean,
       ended: CompletableFuture[Unit] = new CompletableFuture[Unit]
-  ) extends RunParts(run, original, if (isCheck) RunParts.checks else RunParts.downloads, ended) {
+  ) extends RunParts(run, original, (if (isCheck) RunParts.checks else RunParts.downloads).here, ended) {
 
     override protected def copy(part: Part): Unit = if (isCheck) check(part) else copyFromCheckpoint(part)
 
@@ -355,19 +355,21 @@ private[state] object RunParts {
   /** Streams of all partitions of an executor. More would wait for each other's connections, and fail. */
   private val Streams = 64
 
-  private val sequence = new AtomicLong
+  private val sequence = new ProcessPart("copied parts")(new AtomicLong)
 
   /** Streams of the checkpoint: they mostly wait. */
-  lazy val downloads: Executor = SparkState.inOrder("tailrace-download", Streams)
+  val downloads: ProcessPart[Executor] =
+    new ProcessPart("downloads")(SparkState.inOrder("tailrace-download", Streams))
 
   /** Checks of local files, by half of the cores: tasks continue meanwhile. */
-  lazy val checks: Executor =
+  val checks: ProcessPart[Executor] = new ProcessPart("checks")(
     SparkState.inOrder("tailrace-check", Math.max(1, Runtime.getRuntime.availableProcessors / 2))
+  )
 
   /** Urgent ones first, and of these the one that was queued first. */
   private final class Step(isUrgent: Boolean, body: () => Unit) extends Runnable with Comparable[Step] {
     private val rank = if (isUrgent) 0 else 1
-    private val number = sequence.incrementAndGet()
+    private val number = sequence.here.incrementAndGet()
 
     override def run(): Unit = body()
 

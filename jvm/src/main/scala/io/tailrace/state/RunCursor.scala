@@ -343,5 +343,5 @@ final class LiveSection(
 object LiveSection {
 
   /** Lets the runs of sections come side by side that are opened one after the other. */
-  def prepare(sections: Seq[LiveSection]): Unit = LocalDisk.prepare(sections.map(_.local).distinct)
+  def prepare(sections: Seq[LiveSection]): Unit = LocalDisk.ofExecutor.prepare(sections.map(_.local).distinct)
 }

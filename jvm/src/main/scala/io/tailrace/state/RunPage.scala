@@ -3,6 +3,8 @@ package io.tailrace.state
 import java.nio.ByteBuffer
 import java.util.concurrent.ArrayBlockingQueue
 
+import io.tailrace.common.ProcessPart
+
 /** The key of a page in a run, made of the page's first row (format 2, `jvm/docs/formats.md`):
   *
   * {{{
@@ -119,10 +121,10 @@ object PageBuffer {
   val Capacity: Int = 16 << 10
 
   /** Buffers that are used again. Larger ones, and more of them, are left to the garbage collector. */
-  private val spare = new ArrayBlockingQueue[PageBuffer](64)
+  private val spare = new ProcessPart("spare pages")(new ArrayBlockingQueue[PageBuffer](64))
 
-  def take(): PageBuffer = Option(spare.poll()).getOrElse(new PageBuffer)
+  def take(): PageBuffer = Option(spare.here.poll()).getOrElse(new PageBuffer)
 
   /** @param buffer which the caller doesn't use any more */
-  def giveBack(buffer: PageBuffer): Unit = if (buffer.heap.length == Capacity) spare.offer(buffer)
+  def giveBack(buffer: PageBuffer): Unit = if (buffer.heap.length == Capacity) spare.here.offer(buffer): Unit
 }

@@ -6,7 +6,7 @@ import java.nio.ByteBuffer
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.unsafe.Platform
-import org.rocksdb.{RocksDBException, SstFileWriter}
+import org.rocksdb.RocksDBException
 
 import io.tailrace.common.Errors
 
@@ -21,7 +21,7 @@ import io.tailrace.common.Errors
   * }}}
   */
 final class RunWriter(file: File) extends AutoCloseable {
-  private val writer = new SstFileWriter(SstOptions.environment, SstOptions.options)
+  private val writer = BlockCache.ofExecutor.newWriter()
   private val page = PageBuffer.take()
   private val written = new ArrayBuffer[Section]
   private var closed = false

@@ -4,7 +4,7 @@ import java.io._
 import java.nio.file.NoSuchFileException
 import java.util.zip.CRC32C
 
-import org.rocksdb.{RocksDBException, SstFileReader}
+import org.rocksdb.RocksDBException
 
 import io.tailrace.common.Errors
 
@@ -43,7 +43,7 @@ object WrittenFile {
     */
   def ofRun(file: File): WrittenFile = {
     val written = of(file)
-    val reader = new SstFileReader(SstOptions.options)
+    val reader = BlockCache.ofExecutor.newReader()
     try {
       reader.open(file.getPath)
       reader.verifyChecksum()

@@ -7,7 +7,7 @@ import io.tailrace.driver.Heard
 
 /** The progress of one source partition, and the time when it was last active.
   *
-  * @param mark the idle clock when it was last active: see [[io.tailrace.driver.Silence]]
+  * @param mark the idle clock when it was last active: see [[io.tailrace.driver.IdleClock]]
   */
 private[sync] final class PartitionProgress(val name: String, var mark: Long) {
 

@@ -21,7 +21,8 @@ import org.apache.spark.sql.types.{ArrayType, MapType, StructType}
 import org.apache.spark.util.CollectionAccumulator
 
 import io.tailrace.common.{Errors, Mark, TailraceAnalysisException}
-import io.tailrace.driver.{DriverClock, DriverWatermarkExec, JoinFacts, NextRow, SyncFacts}
+import io.tailrace.driver.DriverWatermarkExec
+import io.tailrace.explain.{JoinFacts, NextRow, SyncFacts}
 import io.tailrace.join._
 import io.tailrace.plan.{Columns, Obstacle, OwnColumns, WriteCheck}
 import io.tailrace.state.{StoreKind, TailraceStateStore}
@@ -289,7 +290,7 @@ private[sync] final class SyncJoinDriver(settings: SyncSettings, exec: PlannedJo
     */
   override def needsAnother(watermarkMs: Long): Boolean = {
     val another =
-      takesOut(run.next) || run.needsBatch(DriverClock.ms) || isFollowed && closesMore(watermarkMs)
+      takesOut(run.next) || run.needsBatch || isFollowed && closesMore(watermarkMs)
     // Spark asks when it knows the input of the next batch.
     if (!another && StreamingRun.current(session).endsByItself && !StreamInputs.all(session).hasNew)
       tellWhatIsHeld()

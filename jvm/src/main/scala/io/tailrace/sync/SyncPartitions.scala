@@ -7,7 +7,7 @@ import scala.collection.mutable
 
 import io.tailrace.checkpoint.CheckedBytes
 import io.tailrace.common.Policy
-import io.tailrace.driver.Silence
+import io.tailrace.driver.IdleClock
 
 /** The source partitions of both sides, and the times that the next batch is judged by, given how far they
   * have been read.
@@ -19,13 +19,13 @@ import io.tailrace.driver.Silence
   */
 private[sync] final class SyncPartitions(settings: SyncSettings) {
   // Both sides share a clock: a side that stops as a whole is idle while the other one continues.
-  private val silence = new Silence(settings.stallAfterMs)
+  private val idleClock = new IdleClock(settings.stallAfterMs)
 
   val left: SidePartitions = newSide(SyncSide.Left, Math.max(settings.window, settings.syncDelay))
   val right: SidePartitions = newSide(SyncSide.Right, settings.syncDelay)
 
   private def newSide(side: SyncSide, tolerance: Long) =
-    new SidePartitions(tolerance, settings.onStallOf(side), silence, settings.liftsFiltered)
+    new SidePartitions(tolerance, settings.onStallOf(side), idleClock, settings.liftsFiltered)
 
   private var decided = SyncTimes(SyncTimes.Unknown, SyncTimes.Unknown)
 
@@ -46,12 +46,12 @@ private[sync] final class SyncPartitions(settings: SyncSettings) {
 
   /** Applies the rows that a batch has read.
     *
-    * @param askedMs when its input was asked for: see [[io.tailrace.driver.Silence]]
+    * @param askedMs when its input was asked for: see [[io.tailrace.driver.IdleClock]]
     */
   def advance(left: SideBatch, right: SideBatch, askedMs: Long): Unit = {
     this.left.take(left)
     this.right.take(right)
-    val passed = silence.advance(askedMs, this.left.goesOn || this.right.goesOn)
+    val passed = idleClock.advance(askedMs, this.left.goesOn || this.right.goesOn)
     val leftFurthest = this.left.furthest
     this.left.judge(passed, left.hasUnread, this.right.furthest)
     this.right.judge(passed, right.hasUnread, leftFurthest)
@@ -66,7 +66,7 @@ private[sync] final class SyncPartitions(settings: SyncSettings) {
     Seq(SyncSide.Right, SyncSide.Left).flatMap(s => side(s).stalled.map(s -> _))
 
   /** The longest idle time that one batch counts. */
-  def mostSilencePerBatchMs: Long = silence.mostPerBatchMs
+  def mostIdlePerBatchMs: Long = idleClock.mostPerStepMs
 
   /** Rows of a side before this time are late: the rows that would have joined them are decided. */
   def lateBefore(side: SyncSide): Long =
@@ -98,12 +98,12 @@ private[sync] final case class SideBatch(
   *
   * {{{
   *   "TRSP"(4) format(4) place(4 + n) release(8) left low(8)
-  *   left, then right: low(8) partitions(4), each: name(4 + n) latest(8) silent ms(8) flags(1) filtered ms(8)
+  *   left, then right: low(8) partitions(4), each: name(4 + n) latest(8) idle ms(8) flags(1) filtered ms(8)
   *   CRC-32C of all before(4)
   * }}}
   *
   * Format 2 has no filtered ms; format 1 has no place either. In format 1 a name may be that of several
-  * partitions (it is their values joined by `-`), and silence is -1 if the batch had rows of the partition.
+  * partitions (it is their values joined by `-`), and idle ms is -1 if the batch had rows of the partition.
   *
   * @param times the times that the next batch is judged by
   */
@@ -180,13 +180,13 @@ private[tailrace] object SyncFile {
   * had one partition. The time of a side, in microseconds, never goes back, even if a partition comes late.
   *
   * @param tolerance     a partition may be behind the side by this time and still be in time
-  * @param silence       the idle clock of both sides
+  * @param idleClock     the idle clock of both sides
   * @param liftsFiltered whether the join continues without a partition whose records are all filtered
   */
 private[sync] final class SidePartitions(
     tolerance: Long,
     onStall: Policy,
-    silence: Silence,
+    idleClock: IdleClock,
     liftsFiltered: Boolean
 ) {
   import SidePartitions._
@@ -215,7 +215,7 @@ private[sync] final class SidePartitions(
     known.foreach { state =>
       val partition = add(state.name)
       partition.latest = state.latest
-      partition.mark = silence.clockMs - Math.max(0L, state.idleMs)
+      partition.mark = idleClock.nowMs - Math.max(0L, state.idleMs)
       partition.rowMark = partition.mark - Math.max(0L, state.filteredMs)
       partition.excluded = state.excluded
       partition.isFormer = state.isFormer
@@ -223,7 +223,7 @@ private[sync] final class SidePartitions(
   }
 
   def state: Seq[PartitionState] = byName.values.toSeq.map { p =>
-    PartitionState(p.name, p.latest, silence.of(p.mark), p.excluded, p.isFormer, p.mark - p.rowMark)
+    PartitionState(p.name, p.latest, idleClock.since(p.mark), p.excluded, p.isFormer, p.mark - p.rowMark)
   }
 
   /** Applies the rows that a batch has read. Call [[judge]] when both sides have. */
@@ -255,7 +255,7 @@ private[sync] final class SidePartitions(
   }
 
   private def add(name: String): PartitionProgress =
-    byName.getOrElseUpdate(name, new PartitionProgress(name, silence.clockMs))
+    byName.getOrElseUpdate(name, new PartitionProgress(name, idleClock.nowMs))
 
   private def keep(listed: Iterable[ListedPartition]): Unit = {
     listed.foreach { l =>
@@ -286,8 +286,8 @@ private[sync] final class SidePartitions(
     others = other
     val first = Math.max(furthest, others)
     byName.values.foreach { p =>
-      p.mark = silence.mark(p.mark, passed, p.heard(hasUnread))
-      p.rowMark = silence.mark(p.rowMark, passed, p.heardRow(hasUnread))
+      p.mark = idleClock.mark(p.mark, passed, p.heard(hasUnread))
+      p.rowMark = idleClock.mark(p.rowMark, passed, p.heardRow(hasUnread))
       if (p.excluded) {
         if (p.isReading && isInTime(p)) p.excluded = false
       } else if (onStall == Policy.Exclude && isSilentTooLong(p, first)) p.excluded = true
@@ -302,7 +302,7 @@ private[sync] final class SidePartitions(
     */
   private def liftFiltered(): Unit = if (liftsFiltered) {
     val (filtered, giving) =
-      byName.values.filterNot(_.excluded).partition(p => p.givesNothing && silence.isTooLong(p.rowMark))
+      byName.values.filterNot(_.excluded).partition(p => p.givesNothing && idleClock.isTooLong(p.rowMark))
     if (filtered.nonEmpty && giving.nonEmpty) {
       val slowest = giving.iterator.map(_.latest).min
       filtered.foreach(p => p.latest = Math.max(p.latest, slowest))
@@ -314,7 +314,7 @@ private[sync] final class SidePartitions(
 
   /** A side never waits for the furthest partition. */
   private def isSilentTooLong(partition: PartitionProgress, furthest: Long): Boolean =
-    silence.isTooLong(partition.mark) && partition.latest < furthest && !partition.isHeldBack
+    idleClock.isTooLong(partition.mark) && partition.latest < furthest && !partition.isHeldBack
 
   private def follow(): Unit = slowest match {
     case Some(p) => reached = Math.max(reached, p.latest)
@@ -334,7 +334,7 @@ private[sync] final class SidePartitions(
   }
 
   private def isFilteredTooLong(partition: PartitionProgress, furthest: Long): Boolean =
-    !liftsFiltered && partition.givesNothing && silence.isTooLong(partition.rowMark) &&
+    !liftsFiltered && partition.givesNothing && idleClock.isTooLong(partition.rowMark) &&
       partition.latest < furthest
 
   private def describe(partition: PartitionProgress): HeldBy = {
@@ -345,7 +345,7 @@ private[sync] final class SidePartitions(
       SidePartitions.shown(partition.name),
       partition.latest,
       lag,
-      silence.of(if (partition.isFiltered) partition.rowMark else partition.mark),
+      idleClock.since(if (partition.isFiltered) partition.rowMark else partition.mark),
       condition(partition, first)
     )
   }

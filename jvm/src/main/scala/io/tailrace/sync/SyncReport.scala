@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.types._
 
 import io.tailrace.common.{Policy, ProgressName}
-import io.tailrace.driver.{HolderFacts, SyncSideFacts}
+import io.tailrace.explain.{HolderFacts, SyncSideFacts, WaitText}
 import io.tailrace.join.JoinMetrics
 
 /** The numbers of a batch, for the query's progress.
@@ -189,13 +189,8 @@ private[sync] final class SyncNotices(settings: SyncSettings, partitions: SyncPa
         throw SyncErrors.stalled(settings.name, side.name, by)
       }
       if (!warned((side, by.partition, by.condition))) {
-        logWarning(
-          s"TAILRACE_SYNC_STALLED: no row of the ${side.name} partition ${by.partition} for " +
-            s"${by.idleMs} ms, which is ${by.condition.name}" + by.lag.fold("")(l =>
-              s" and ${l / 1000} ms behind the furthest one"
-            ) +
-            s": the join '${settings.name}' waits for it" + why(by.condition)
-        )
+        val isFiltered = by.condition == PartitionCondition.Filtered
+        logWarning(WaitText.partitionStalled(settings.name, side.name, SyncWaits.holder(by), isFiltered))
       }
     }
     val now = stalled.map { case (side, by) => (side, by.partition, by.condition) }.toSet
@@ -203,12 +198,6 @@ private[sync] final class SyncNotices(settings: SyncSettings, partitions: SyncPa
       logInfo(s"The join '${settings.name}' doesn't wait for the ${side.name} partition $partition any more")
     }
     warned = now
-  }
-
-  private def why(condition: PartitionCondition): String = condition match {
-    case PartitionCondition.Filtered =>
-      ". It has records, and what is before the join filters all of them: with stall_after the join goes on"
-    case _ => ""
   }
 
   private def excluded: Set[(SyncSide, String)] =
@@ -219,11 +208,7 @@ private[sync] final class SyncNotices(settings: SyncSettings, partitions: SyncPa
   private def tellOfExcluded(before: Set[(SyncSide, String)]): Unit = {
     val now = excluded
     (now -- before).foreach { case (side, partition) =>
-      logWarning(
-        s"TAILRACE_SYNC_EXCLUDED: no row of the ${side.name} partition $partition for " +
-          s"${settings.stallAfterMs} ms: the join '${settings.name}' goes on without it " +
-          "until it is back in time"
-      )
+      logWarning(WaitText.partitionExcluded(settings.name, side.name, partition, settings.stallAfterMs))
     }
     (before -- now).foreach { case (side, partition) =>
       logInfo(s"The join '${settings.name}' waits for the ${side.name} partition $partition again")
@@ -260,9 +245,7 @@ private[tailrace] object SyncWaits {
   def sides(settings: SyncSettings, partitions: SyncPartitions): Seq[SyncSideFacts] =
     Seq(SyncSide.Right, SyncSide.Left).map { side =>
       val now = partitions.side(side)
-      val holder = now.holder.map { by =>
-        HolderFacts(by.partition, known(by.latest), by.lag, by.idleMs, Some(by.condition.name))
-      }
+      val holder = now.holder.map(this.holder)
       SyncSideFacts(
         side.name,
         known(now.low),
@@ -272,6 +255,9 @@ private[tailrace] object SyncWaits {
         Some(settings.stallAfterMs)
       )
     }
+
+  def holder(by: HeldBy): HolderFacts =
+    HolderFacts(by.partition, known(by.latest), by.lag, by.idleMs, Some(by.condition.name))
 
   /** Left rows before this time are released. */
   def released(times: SyncTimes): Option[Long] = known(times.release)

@@ -14,6 +14,7 @@ import org.apache.spark.util.{AccumulatorV2, CollectionAccumulator}
 import io.tailrace.checkpoint.BatchFiles
 import io.tailrace.common.Policy
 import io.tailrace.driver._
+import io.tailrace.explain.SyncSideFacts
 
 /** The progress of one synced join in one start of its query, on the driver.
   *
@@ -23,6 +24,7 @@ import io.tailrace.driver._
   *
   * The first call that names a batch begins it ([[BatchSequence]]).
   *
+  * @param clock       of the start
   * @param register    registers an accumulator with Spark
   * @param retain      batches that the query must be able to go back by
   * @param endsByItself whether the start reads what is there, and ends
@@ -30,6 +32,7 @@ import io.tailrace.driver._
 private[sync] final class SyncRun(
     settings: SyncSettings,
     log: SyncLog,
+    clock: RunClock,
     register: AccumulatorV2[_, _] => Unit,
     retain: Int,
     val endsByItself: Boolean = false
@@ -45,7 +48,7 @@ private[sync] final class SyncRun(
   /** The first batch of a start begins with the progress in the checkpoint. */
   private def begin(number: Long, before: Option[SyncRun.Batch]): SyncRun.Batch = {
     val timesBefore = before.fold(load(number))(_.times) // loads the partitions, too
-    new SyncRun.Batch(partitions.times, timesBefore)
+    new SyncRun.Batch(partitions.times, timesBefore, clock.ms)
   }
 
   private def load(number: Long): SyncTimes = {
@@ -127,13 +130,11 @@ private[sync] final class SyncRun(
 
   /** True if a batch without data is needed to find out that a partition has stalled: while all others are
     * held back, none has data. A join that only waits tells of a stall once.
-    *
-    * @param nowMs by [[io.tailrace.driver.DriverClock]]
     */
-  def needsBatch(nowMs: Long): Boolean = synchronized {
+  def needsBatch: Boolean = synchronized {
     val acts = SyncSide.values.exists(settings.onStallOf(_) != Policy.Pause)
     (acts || !notices.hasWarned) && heldBack.values.exists(_.nonEmpty) &&
-    nowMs - last.atMs >= partitions.mostSilencePerBatchMs
+    clock.ms - last.atMs >= partitions.mostIdlePerBatchMs
   }
 
   /** Folds a batch whose tasks have ended, and writes the times of the next batch into the checkpoint.
@@ -147,7 +148,7 @@ private[sync] final class SyncRun(
       def side(side: SyncSide) = sideBatch(side, read(side), sources(side))
       notices.around(partitions.advance(side(SyncSide.Left), side(SyncSide.Right), ending.askedMs))
       log.write(number, partitions.file, number - retain)
-      last = SyncRun.Ended(DriverClock.ms, SyncReport.of(partitions, read, ending.heldRows))
+      last = SyncRun.Ended(clock.ms, SyncReport.of(partitions, read, ending.heldRows))
     }
   }
 
@@ -193,6 +194,7 @@ private[sync] object SyncRun {
         session.sessionState.newHadoopConf(),
         () => run.logicalPlan.collect { case side: SyncProgress => side.settings.name }.toSet
       ),
+      run.clock,
       session.sparkContext.register(_),
       session.sessionState.conf.minBatchesToRetain,
       run.endsByItself
@@ -200,8 +202,7 @@ private[sync] object SyncRun {
   }
 
   /** A batch that has begun. It has several accumulators of a kind if a sink runs its tasks several times. */
-  private final class Batch(val times: SyncTimes, val timesBefore: SyncTimes) {
-    val askedMs: Long = DriverClock.ms
+  private final class Batch(val times: SyncTimes, val timesBefore: SyncTimes, val askedMs: Long) {
     var reads = List.empty[(SyncSide, PartitionAccumulator[TaskRead])]
     var held = List.empty[CollectionAccumulator[SyncHeld]]
 

@@ -20,12 +20,11 @@ import org.apache.spark.sql.connector.read.streaming.{
 }
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.streaming.OutputMode
-import org.apache.spark.sql.tailrace.{ClockedQuery, PythonRows}
+import org.apache.spark.sql.tailrace.{ClockedQuery, PythonRows, RunClock}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.sql.{DataFrame, Dataset, Row, SparkSession}
 
-import io.tailrace.driver.DriverClock
 import io.tailrace.watermark.HostProgress
 
 /** Streams and queries of one test, which have one clock. Python's `tailrace.testing` is made of it.
@@ -42,7 +41,16 @@ final class TestStreams(session: SparkSession, startMs: Long) extends AutoClosea
   private val sources = new ArrayBuffer[TestRows]
   private val queries = new ArrayBuffer[TestQuery]
   @volatile private var nowMs = startMs
+  @volatile private var movedMs = 0L
   @volatile private var eventTime = Option.empty[Long]
+
+  /** The clock of the queries of this test, and of no others. Time also passes while the test doesn't move it: idle hosts
+    * and partitions see that.
+    */
+  private[testing] object clock extends RunClock {
+    override def nanos: Long = RunClock.System.nanos + TimeUnit.MILLISECONDS.toNanos(movedMs)
+    override def wallMs: Long = nowMs
+  }
 
   def clockMs: Long = nowMs
 
@@ -50,9 +58,7 @@ final class TestStreams(session: SparkSession, startMs: Long) extends AutoClosea
     * Each query sees it in its next batch. Neither goes back.
     */
   def moveTo(ms: Long): Unit = betweenBatches {
-    // One clock for all tests of a JVM: years of each would be more than its nanoseconds can count.
-    val moved = Math.min(Math.max(0, ms - nowMs), TestStreams.MostSilentMs)
-    DriverClock.forward(TimeUnit.MILLISECONDS.toNanos(moved))
+    movedMs += Math.min(Math.max(0, ms - nowMs), TestStreams.MostIdleMs)
     nowMs = Math.max(nowMs, ms)
     eventTime = Some(eventTime.fold(ms)(Math.max(_, ms)))
     tick()
@@ -99,8 +105,8 @@ final class TestStreams(session: SparkSession, startMs: Long) extends AutoClosea
 
 private object TestStreams {
 
-  /** The part of one move that idle hosts and partitions see. */
-  private val MostSilentMs = TimeUnit.DAYS.toMillis(1)
+  /** The part of one move that idle hosts and partitions see. A test may move by more years than nanoseconds can count. */
+  private val MostIdleMs = TimeUnit.DAYS.toMillis(1)
 }
 
 /** A query of a test. Its rows are kept by batch, as an idempotent sink does. */
@@ -112,9 +118,8 @@ final class TestQuery(streams: TestStreams, session: SparkSession, checkpoint: S
 
   /** Starts it, on its checkpoint. */
   def start(frame: DataFrame): Unit = {
-    running = ClockedQuery.start(frame, checkpoint, () => streams.clockMs, modeOf(mode))((rows, batch) =>
-      take(rows, batch)
-    )
+    running =
+      ClockedQuery.start(frame, checkpoint, streams.clock, modeOf(mode))((rows, batch) => take(rows, batch))
   }
 
   private def modeOf(name: String): OutputMode = name match {

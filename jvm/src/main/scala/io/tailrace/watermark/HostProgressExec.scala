@@ -15,8 +15,9 @@ import org.apache.spark.sql.tailrace.{SparkSession, StreamingBatch}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-import io.tailrace.common.{Mark, MarkedRows, Policy, ProgressName, UnsafeRows}
-import io.tailrace.driver.{DriverWatermarkExec, ReportExec, SourceFacts, SparkWatermark, TellsDriver}
+import io.tailrace.common.{Mark, MarkedRows, Policy, ProgressName, SparkWatermark, UnsafeRows}
+import io.tailrace.driver.{DriverWatermarkExec, ReportExec, TellsDriver}
+import io.tailrace.explain.SourceFacts
 
 /** Notes for each host how far its log has been read. All rows pass.
   *

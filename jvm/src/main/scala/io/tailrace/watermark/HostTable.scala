@@ -8,7 +8,8 @@ import java.util.{Arrays, BitSet, PriorityQueue}
 import scala.collection.mutable
 
 import io.tailrace.checkpoint.CheckedBytes
-import io.tailrace.driver.{Heard, Silence, SparkWatermark}
+import io.tailrace.common.SparkWatermark
+import io.tailrace.driver.{Heard, IdleClock}
 
 /** For each host, the greatest event time read from its log, in microseconds, and how many of its rows were
   * ahead of the clock. Times only grow, so tables may be merged in any order and any number of times.
@@ -235,7 +236,7 @@ private[watermark] object HostEntries {
   * It never goes back. Times are microseconds.
   *
   * @param roster      the hosts that count; none: all that have been seen
-  * @param idleAfterMs a host that has been idle for this time, in milliseconds ([[Silence]]), doesn't count
+  * @param idleAfterMs a host that has been idle for this time, in milliseconds ([[IdleClock]]), doesn't count
   *                    until it has rows again
   */
 final class SourceProgress(
@@ -254,7 +255,7 @@ final class SourceProgress(
   private var forgottenFuture = 0L
   private val outsiders = mutable.HashSet.empty[String]
 
-  private val silence = idleAfterMs.map(new Silence(_))
+  private val idleClock = idleAfterMs.map(new IdleClock(_))
   private var marks = new Array[Long](0)
   private var idle = new Array[Boolean](0)
   private var lowWatermark = SparkWatermark.Never
@@ -286,9 +287,9 @@ final class SourceProgress(
       if (isOutside(host) && outsiders.size < SourceProgress.MostOutsiders && outsiders.add(seen.name(i)))
         outside += seen.name(i)
     }
-    val (silent, back) = judgeSilence(heard, input)
+    val (stopped, back) = judgeIdle(heard, input)
     if (moving) restore(computed)
-    Advance(moved.stream.toArray, silent.map(table.name), back.map(table.name), outside.result())
+    Advance(moved.stream.toArray, stopped.map(table.name), back.map(table.name), outside.result())
   }
 
   /** True if a roster leaves out a host of which there are rows. */
@@ -300,12 +301,12 @@ final class SourceProgress(
     if (table.size > known) {
       val capacity = Math.max(table.size, known * 2)
       marks = Arrays.copyOf(marks, capacity)
-      Arrays.fill(marks, known, capacity, silence.fold(0L)(_.clockMs))
+      Arrays.fill(marks, known, capacity, idleClock.fold(0L)(_.nowMs))
       idle = Arrays.copyOf(idle, capacity)
     }
   }
 
-  private def judgeSilence(heard: BitSet, input: BatchInput): (Seq[Int], Seq[Int]) = silence match {
+  private def judgeIdle(heard: BitSet, input: BatchInput): (Seq[Int], Seq[Int]) = idleClock match {
     case None => (Nil, Nil)
     case Some(rule) =>
       val passed = rule.advance(input.askedMs, input.hasNew)
@@ -313,9 +314,9 @@ final class SourceProgress(
       val unheard = if (input.hasUnread) Heard.Unknown else Heard.No
       val changed = listed.filter { host =>
         marks(host) = rule.mark(marks(host), passed, if (heard.get(host)) Heard.Yes else unheard)
-        val silent = rule.isTooLong(marks(host))
-        val changes = silent != idle(host)
-        idle(host) = silent
+        val isIdle = rule.isTooLong(marks(host))
+        val changes = isIdle != idle(host)
+        idle(host) = isIdle
         changes
       }
       changed.partition(idle(_))
@@ -387,7 +388,7 @@ final class SourceProgress(
     listed.filterNot(idle(_))
   }
 
-  /** The number of hosts, with silent ones, and those that are before a time, with their times. */
+  /** The number of hosts, with idle ones, and those that are before a time, with their times. */
   def behind(through: Long): (Int, Seq[(String, Long)]) =
     (listed.size, named(listed.filter(table.time(_) < through)))
 
@@ -436,13 +437,13 @@ final case class BatchInput(askedMs: Long, hasNew: Boolean, hasUnread: Boolean)
 /** The changes of a batch.
   *
   * @param moved  numbers of the hosts whose entry has changed
-  * @param silent names of the hosts that have stopped counting
+  * @param idle   names of the hosts that have stopped counting
   * @param back   names of the hosts that count again
   * @param outside names of hosts that the roster leaves out, and whose first rows of the run these are
   */
 final case class Advance(
     moved: Array[Int],
-    silent: Seq[String],
+    idle: Seq[String],
     back: Seq[String],
     outside: Seq[String] = Nil
 )
@@ -451,7 +452,7 @@ final case class Advance(
   *
   * @param expected hosts that count
   * @param passed   those of them that have reached the low watermark
-  * @param idle     hosts that don't count, because they are silent
+  * @param idle     hosts that don't count, because they are idle
   * @param unrostered hosts that don't count, because the roster leaves them out
   * @param future   rows that were ahead of the clock
   * @param slowest  the hosts furthest behind and their times, the slowest first

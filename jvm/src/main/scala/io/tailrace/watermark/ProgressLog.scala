@@ -5,8 +5,8 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 
 import io.tailrace.checkpoint.{BatchFiles, CheckedBytes, DurableFiles}
-import io.tailrace.common.Errors
-import io.tailrace.driver.{SourceFacts, SparkWatermark}
+import io.tailrace.common.{Errors, SparkWatermark}
+import io.tailrace.explain.SourceFacts
 
 /** The progress of one source in the query's checkpoint:
   *

@@ -11,7 +11,8 @@ import org.apache.spark.sql.tailrace.{
   StreamingPlan
 }
 
-import io.tailrace.driver.{DriverWatermark, DriverWatermarkExec, HeldWork, ReportingSink, SparkWatermark}
+import io.tailrace.common.SparkWatermark
+import io.tailrace.driver.{DriverWatermark, DriverWatermarkExec, HeldWork, ReportingSink}
 
 /** The progress of one operator of a query, for a watermark server.
   *

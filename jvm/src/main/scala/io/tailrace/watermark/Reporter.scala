@@ -8,10 +8,10 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.tailrace.{SparkSession, StreamingRun}
+import org.apache.spark.sql.tailrace.{RunClock, SparkSession, StreamingRun}
 
 import io.tailrace.common.{TailraceConf, TailraceStateException}
-import io.tailrace.driver.{DriverClock, RunState}
+import io.tailrace.driver.RunState
 
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
@@ -33,6 +33,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
   * @param labels   what operators do, by their names, where the user has said so
   * @param restMs   a heartbeat is sent after this time without a report, in milliseconds
   * @param query    what its user calls the query, if anything
+  * @param clock    of the run
   */
 final class Reporter private[tailrace] (
     server: ServerSettings,
@@ -41,19 +42,20 @@ final class Reporter private[tailrace] (
     isActive: () => Boolean,
     labels: Map[String, String] = Map.empty,
     restMs: Long = Reporter.RestMs,
-    query: Option[String] = None
+    query: Option[String] = None,
+    clock: RunClock = RunClock.System
 ) extends Logging {
   import Reporter._
 
   private val servers = new ServerFailover(server)
   private val connection = newConnection(server)
   private val warned = mutable.LinkedHashSet.empty[String]
-  @volatile private var lastMs = DriverClock.ms
+  @volatile private var lastMs = clock.ms
   private val sources = new CopyOnWriteArrayList[() => Unit]
 
   /** For a thread or a part of the query that reports; each waits on its own while the servers are away. */
   private[watermark] def newConnection(of: ServerSettings): ServerConnection =
-    new ServerConnection(of, servers)
+    new ServerConnection(of, servers, clock)
 
   /** @param batches how many micro-batches of the query it includes, if that is known */
   private[watermark] def newBody(batches: Option[Long] = None): ObjectNode = {
@@ -73,7 +75,7 @@ final class Reporter private[tailrace] (
     */
   private[watermark] def report(by: ServerConnection, body: ObjectNode): JsonNode = {
     val answer = by.report(body)
-    lastMs = DriverClock.ms
+    lastMs = clock.ms
     answer.path("warnings").elements.asScala.foreach(warning => warn(warning.asText))
     answer
   }
@@ -104,7 +106,7 @@ final class Reporter private[tailrace] (
     while (isActive()) {
       Thread.sleep(EveryMs)
       if (welcome && isActive()) welcome = isAccepted(sources.forEach(_.apply()))
-      if (welcome && isActive() && DriverClock.ms - lastMs >= restMs) welcome = beat()
+      if (welcome && isActive() && clock.ms - lastMs >= restMs) welcome = beat()
     }
     leave()
   }
@@ -154,7 +156,10 @@ object Reporter {
       val isActive = () => StreamingRun.activeIds(session).contains(runId)
       val labels = TailraceConf.WatermarkLabels.read(session.conf.getOption)
       val query = StreamingRun.name(session, runId)
-      Reporter.remember(new Reporter(server, queryId, runId, isActive, labels, query = query)).start()
+      val clock = StreamingRun.clock(session, runId)
+      Reporter
+        .remember(new Reporter(server, queryId, runId, isActive, labels, query = query, clock = clock))
+        .start()
     }
 
   /** The server considers a reporter dead after a minute. */

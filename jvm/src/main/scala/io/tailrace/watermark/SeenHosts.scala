@@ -12,7 +12,7 @@ import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.util.AccumulatorV2
 
 import io.tailrace.checkpoint.ExactBytes
-import io.tailrace.driver.SparkWatermark
+import io.tailrace.common.SparkWatermark
 
 /** The hosts that the driver knows when a batch begins, by number. A task sends the times of these hosts
   * without their names, which would be most of the bytes, and most of the driver's work.

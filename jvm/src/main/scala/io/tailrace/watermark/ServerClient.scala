@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.internal.Logging
 
-import io.tailrace.driver.SparkWatermark
+import io.tailrace.common.SparkWatermark
 import io.tailrace.watermark.ServerConnection.{Batches, Logs, nearest, time}
 
 import com.fasterxml.jackson.databind.JsonNode
@@ -195,11 +195,11 @@ private[watermark] final class ServerClient(
 
   private def learnIdle(hosts: JsonNode): Unit = {
     val now = hosts.elements.asScala.map(host => WireName.decode(host.asText)).toSet
-    val silent = now -- idle
-    if (silent.nonEmpty) {
+    val newlyIdle = now -- idle
+    if (newlyIdle.nonEmpty) {
       logWarning(
         s"TAILRACE_WATERMARK_HOST_IDLE: the watermark server ${server.named} has heard nothing of " +
-          s"${WatermarkErrors.named(silent.toSeq.sorted)} for ${settings.idleAfterMs.getOrElse(0L)} ms: " +
+          s"${WatermarkErrors.named(newlyIdle.toSeq.sorted)} for ${settings.idleAfterMs.getOrElse(0L)} ms: " +
           s"the watermark '${settings.name}' doesn't wait for them until they are back"
       )
     }

@@ -17,9 +17,7 @@ import scala.annotation.tailrec
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.tailrace.OperatorWords
-
-import io.tailrace.driver.DriverClock
+import org.apache.spark.sql.tailrace.{OperatorWords, RunClock}
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
@@ -28,9 +26,13 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
   * become rarer. A batch waits at most [[ServerFailover.Timeout]] for each server in an attempt.
   *
   * @param servers of the run of the query
+  * @param clock   of that run
   */
-private[watermark] final class ServerConnection(server: ServerSettings, servers: ServerFailover)
-    extends Logging {
+private[watermark] final class ServerConnection(
+    server: ServerSettings,
+    servers: ServerFailover,
+    clock: RunClock
+) extends Logging {
   import ServerConnection._
 
   // A sink has two threads. A race between them costs one attempt.
@@ -56,7 +58,7 @@ private[watermark] final class ServerConnection(server: ServerSettings, servers:
     * @return none while no server answers
     */
   def attempt[T](meanwhile: => String)(requests: => T): Option[T] =
-    if (DriverClock.nanos - nextAttempt < 0) None
+    if (clock.nanos - nextAttempt < 0) None
     else
       try {
         val answer = requests
@@ -69,7 +71,7 @@ private[watermark] final class ServerConnection(server: ServerSettings, servers:
           failures += 1
           refused = Set.empty // another release may be there when it is back
           // A difference is compared, because the clock may have any value.
-          nextAttempt = DriverClock.nanos + Math.min(LongestPause, FirstPause << Math.min(failures - 1, 10))
+          nextAttempt = clock.nanos + Math.min(LongestPause, FirstPause << Math.min(failures - 1, 10))
           warn(e, meanwhile)
           None
       }

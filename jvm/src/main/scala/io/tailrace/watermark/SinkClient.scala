@@ -5,7 +5,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.tailrace.{EventTimeWatermarkExec, SparkSession, StreamingBatch}
 
-import io.tailrace.driver.SparkWatermark
+import io.tailrace.common.SparkWatermark
 import io.tailrace.watermark.ServerConnection.{isTime, nearest, time}
 
 import com.fasterxml.jackson.databind.JsonNode

@@ -12,8 +12,9 @@ import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.tailrace._
 import org.apache.spark.sql.types._
 
-import io.tailrace.common.TailraceConf
-import io.tailrace.driver.{BatchSequence, DriverClock, RunState, SourceFacts, SparkWatermark}
+import io.tailrace.common.{SparkWatermark, TailraceConf}
+import io.tailrace.driver.{BatchSequence, RunState}
+import io.tailrace.explain.SourceFacts
 
 /** The low watermark of one source in one run of a query, on the driver.
   *
@@ -29,6 +30,7 @@ import io.tailrace.driver.{BatchSequence, DriverClock, RunState, SourceFacts, Sp
   * then the low watermark moves only if neither a batch runs nor is being made ([[BetweenBatches]]). So a
   * batch begins with what Spark's offset log has, and ends with it.
   *
+  * @param clock          of the run
   * @param newAccumulator makes an accumulator and registers it with Spark
   * @param send           sends the names of hosts to the executors
   * @param input          the input of the batch that ends, by the time when it was asked for
@@ -41,6 +43,7 @@ import io.tailrace.driver.{BatchSequence, DriverClock, RunState, SourceFacts, Sp
 private[watermark] final class SourceWatermark(
     settings: ProgressSettings,
     log: ProgressLog,
+    clock: RunClock,
     newAccumulator: Option[HostNumbers] => HostAccumulator,
     send: HostNumbers => Broadcast[HostNumbers],
     input: Long => BatchInput,
@@ -53,7 +56,7 @@ private[watermark] final class SourceWatermark(
 ) extends Logging {
   import SourceWatermark._
 
-  // With a server, the server decides which hosts are silent: it knows hosts of other queries too.
+  // With a server, the server decides which hosts are idle: it knows hosts of other queries too.
   private val progress = new SourceProgress(
     settings.completeness,
     settings.roster,
@@ -70,7 +73,7 @@ private[watermark] final class SourceWatermark(
   private var keepsRows = false
   private var furthest = SparkWatermark.Never
   private var answered = SparkWatermark.Never
-  private var askedMs = DriverClock.ms
+  private var askedMs = clock.ms
   private var isMoved = false
   private var movedBatchMs = 0L
 
@@ -87,7 +90,7 @@ private[watermark] final class SourceWatermark(
       }
     }
     renumber()
-    val batch = new Batch(isFirst = before.isEmpty)
+    val batch = new Batch(isFirst = before.isEmpty, clock.ms)
     // Before the first row is emitted: the server refuses a query that reads the input of another one.
     server.filter(!_.isKnown).foreach { client =>
       client.report(progress.table, Array.empty, hasUnread = true, batches = Some(next)): Unit
@@ -185,14 +188,14 @@ private[watermark] final class SourceWatermark(
   }
 
   private def noteEnd(batch: Batch): Unit = if (server.isDefined) {
-    askedMs = DriverClock.ms
+    askedMs = clock.ms
     movedBatchMs = if (isMoved) askedMs - batch.askedMs else 0
     isMoved = false
     furthest = progress.table.furthest
     keepsRows = hasOperators()
   }
 
-  /** Keeps in step with the server while no batch runs: a quiet query may have none for long. Sends again what
+  /** Keeps in step with the server while no batch runs: an idle query may have none for long. Sends again what
     * the server has missed or, in a store that was restored, forgotten. Asks whether the low watermark has moved,
     * and tells Spark if it has. If no operator closes anything by it, no batch follows that would report their
     * progress, so this method does. The reporter's thread calls it several times a second. While no server answers,
@@ -215,16 +218,16 @@ private[watermark] final class SourceWatermark(
 
   /** @return whether the server was asked, and operators may be further now */
   private def ask(): Boolean = server.exists { client =>
-    val nowMs = DriverClock.ms
-    val isQuiet = batches.isBetween
+    val nowMs = clock.ms
+    val isBetween = batches.isBetween
     val pause =
       if (client.isOwed || keepsRows && answered > progress.low) AskMs
       else if (keepsRows) pauseMs(progress.low, furthest, movedBatchMs)
       else LongestAskMs
-    (client.isOwed || isQuiet) && nowMs - askedMs >= pause && {
+    (client.isOwed || isBetween) && nowMs - askedMs >= pause && {
       askedMs = nowMs
       client.repeat(progress.table).foreach(low => answered = Math.max(answered, low))
-      isQuiet && keepsRows
+      isBetween && keepsRows
     }
   }
 
@@ -266,9 +269,9 @@ private[watermark] final class SourceWatermark(
   }
 
   private def warn(advance: Advance): Unit = {
-    if (advance.silent.nonEmpty)
+    if (advance.idle.nonEmpty)
       logWarning(
-        s"TAILRACE_WATERMARK_HOST_IDLE: no row of ${WatermarkErrors.named(advance.silent)} for ${settings.idleAfterMs.get} " +
+        s"TAILRACE_WATERMARK_HOST_IDLE: no row of ${WatermarkErrors.named(advance.idle)} for ${settings.idleAfterMs.get} " +
           s"ms: the watermark '${settings.name}' doesn't wait for them until they are back"
       )
     if (advance.outside.nonEmpty)
@@ -319,6 +322,7 @@ private[tailrace] object SourceWatermark {
     val opened = new SourceWatermark(
       settings,
       new ProgressLog(directory, session.sessionState.newHadoopConf(), beginsAnew),
+      StreamingRun.current(session).clock,
       numbers => {
         val accumulator = new HostAccumulator(numbers)
         session.sparkContext.register(accumulator)
@@ -343,8 +347,7 @@ private[tailrace] object SourceWatermark {
   }
 
   /** The state of the current batch. */
-  private final class Batch(val isFirst: Boolean) {
-    val askedMs: Long = DriverClock.ms
+  private final class Batch(val isFirst: Boolean, val askedMs: Long) {
     var collected = List.empty[HostAccumulator]
     var hasNoTasks = false
   }

@@ -12,8 +12,7 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
 import org.apache.spark.sql.tailrace.{OutputWatermark, StreamingBatch}
 import org.apache.spark.sql.types._
 
-import io.tailrace.common.UnsafeRows
-import io.tailrace.driver.SparkWatermark
+import io.tailrace.common.{SparkWatermark, UnsafeRows}
 import io.tailrace.plan.{Columns, Obstacle, OwnColumns, SqlFunction, TailraceNode}
 
 /** The logical node of `tailrace.stamp_watermark`.

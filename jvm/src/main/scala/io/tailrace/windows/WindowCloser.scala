@@ -10,8 +10,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.tailrace._
 
-import io.tailrace.common.TailraceStateException
-import io.tailrace.driver.SparkWatermark
+import io.tailrace.common.{SparkWatermark, TailraceStateException}
 import io.tailrace.watermark._
 
 /** Decides when windows close, and makes their reports.
@@ -27,12 +26,14 @@ import io.tailrace.watermark._
   *
   * @param reporter  of the sink's query, when it runs
   * @param committed the number of micro-batches that the query has committed, when it runs
+  * @param clock     of the query's run
   */
 private[windows] final class WindowCloser(
     folder: LandingFolder,
     settings: LandingSettings,
     reporter: () => Option[Reporter],
-    committed: () => Option[Long] = () => None
+    committed: () => Option[Long] = () => None,
+    clock: () => RunClock = () => RunClock.System
 ) extends Logging {
   private val client = settings.server.map(s => new SinkClient(s.settings, reporter, settings.path))
   private var hasBegun = false
@@ -164,7 +165,7 @@ private[windows] final class WindowCloser(
       missing,
       progress.fold(settings.completeness)(_.completeness).toString,
       low,
-      TimeUnit.MILLISECONDS.toMicros(System.currentTimeMillis()),
+      TimeUnit.MILLISECONDS.toMicros(clock().wallMs),
       parts
     )
   }
@@ -230,9 +231,10 @@ private[windows] final class ClosingThread(
   setDaemon(true)
 
   override def run(): Unit = {
-    val started = System.nanoTime()
+    // Of no run: the query may never start.
+    val started = RunClock.System.nanos
     var seen = false
-    def goesOn = isActive() || (!seen && System.nanoTime() - started < LongestStart)
+    def goesOn = isActive() || (!seen && RunClock.System.nanos - started < LongestStart)
     while (goesOn) {
       seen = seen || isActive()
       Thread.sleep(everyMs)

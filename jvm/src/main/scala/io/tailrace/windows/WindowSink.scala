@@ -135,7 +135,7 @@ private[windows] final class Landing(
   val path: Path = LiteralPath.of(settings.path)
   private val hadoopConf = session.sessionState.newHadoopConf()
   private val folder = WrittenFolders.open(path, settings, hadoopConf, () => isActive)
-  private val closer = new WindowCloser(folder, settings, () => reporter, () => committed)
+  private val closer = new WindowCloser(folder, settings, () => reporter, () => committed, () => clock)
   private val sizes = settings.fileBytes.map(new FileSizes(session, _))
   if (reports) new ClosingThread(path, closer, () => isActive).start()
 
@@ -150,6 +150,8 @@ private[windows] final class Landing(
     server <- settings.server
     run <- StreamingRun.ofSink(session, sink)
   } yield Reporter.of(session, run.queryId, run.runId, server.settings)
+
+  private def clock: RunClock = StreamingRun.ofSink(session, sink).fold[RunClock](RunClock.System)(_.clock)
 
   private def committed: Option[Long] =
     StreamingRun.ofSink(session, sink).map(_.lastCommittedBatch.fold(0L)(_ + 1))

@@ -23,7 +23,28 @@ object StreamAccess {
   /** Starts a query whose batches are made at the times of the test's clock. */
   def start(frame: DataFrame, checkpoint: String, clockMs: () => Long)(
       each: (Dataset[Row], Long) => Unit
-  ): StreamingQuery = ClockedQuery.start(frame, checkpoint, clockMs, OutputMode.Append)(each).query
+  ): StreamingQuery = start(
+    frame,
+    checkpoint,
+    Some(new RunClock {
+      override def nanos: Long = RunClock.System.nanos
+      override def wallMs: Long = clockMs()
+    })
+  )(each)
+
+  /** Starts a query on a clock of its own, if the test has one. */
+  def start(
+      frame: DataFrame,
+      checkpoint: String,
+      clock: Option[RunClock],
+      mode: OutputMode = OutputMode.Append
+  )(
+      each: (Dataset[Row], Long) => Unit
+  ): StreamingQuery = clock match {
+    case Some(own) => ClockedQuery.start(frame, checkpoint, own, mode)(each).query
+    case None =>
+      frame.writeStream.outputMode(mode).option("checkpointLocation", checkpoint).foreachBatch(each).start()
+  }
 
   /** A query's operators with state, as Spark plans its first micro-batch. */
   def stateful(frame: DataFrame, mode: OutputMode): Seq[StateStoreWriter] = {

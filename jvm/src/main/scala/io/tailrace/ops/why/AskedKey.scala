@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.{Cast, GenericInternalRow, Lite
 import org.apache.spark.sql.types.{ArrayType, Decimal, StringType, StructField, StructType}
 
 import io.tailrace.common.{Errors, TailraceAnalysisException}
-import io.tailrace.driver.WatermarkText
+import io.tailrace.explain.WatermarkText
 import io.tailrace.join.{JoinCheckpoint, KeyPartitions, Side}
 import io.tailrace.label.JoinOutput
 import io.tailrace.ops.inspect.StateColumns

@@ -11,7 +11,7 @@ import org.json4s.jackson.JsonMethods.parse
 import io.tailrace.checkpoint.{BegunBatch, DurableFiles, SparkCheckpoint}
 import io.tailrace.common.EventTimes.iso
 import io.tailrace.common.{Errors, LiteralPath}
-import io.tailrace.driver.{NextRow, StreamFacts, WaitText, WatermarkFacts, WatermarkText}
+import io.tailrace.explain.{NextRow, StreamFacts, WaitText, WatermarkFacts, WatermarkText}
 import io.tailrace.join.{JoinCheckpoint, Side}
 import io.tailrace.label.JoinWindow
 import io.tailrace.ops.inspect._

@@ -5,7 +5,7 @@ import java.nio.file.Files
 import org.apache.hadoop.conf.Configuration
 
 import io.tailrace.asof.AsOfWindow
-import io.tailrace.driver._
+import io.tailrace.explain.{JoinFacts, LabelFacts, NextRow, SyncFacts, SyncSideFacts}
 import io.tailrace.join.{JoinCheckpoint, Side}
 import io.tailrace.label.JoinWindow.NoWatermark
 import io.tailrace.label.{JoinOutput, JoinWindow, LateRights, MatchStrategy, ReleaseSteps}

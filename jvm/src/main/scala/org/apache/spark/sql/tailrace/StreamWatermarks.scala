@@ -180,11 +180,11 @@ final class ClockedQuery private (val query: StreamingQuery) {
 
 object ClockedQuery {
 
-  /** Starts a query that makes batches as soon as there is something to do, at the times of `clockMs`.
+  /** Starts a query that makes batches as soon as there is something to do, at the times of a clock.
     *
     * @param each gets the rows of a batch, and its number
     */
-  def start(frame: DataFrame, checkpoint: String, clockMs: () => Long, mode: OutputMode)(
+  def start(frame: DataFrame, checkpoint: String, clock: RunClock, mode: OutputMode)(
       each: (Dataset[Row], Long) => Unit
   ): ClockedQuery = {
     val rows = frame.asInstanceOf[ClassicDataset[Row]]
@@ -196,7 +196,7 @@ object ClockedQuery {
         extraOptions = Map.empty,
         sink = new ForeachBatchSink[Row](each, ExpressionEncoder(frame.schema)),
         outputMode = mode,
-        triggerClock = new GivenClock(clockMs)
+        triggerClock = new GivenClock(clock)
       )
     )
   }
@@ -239,9 +239,9 @@ object ClockedQuery {
   private def execution(query: StreamingQuery): MicroBatchExecution =
     query.asInstanceOf[StreamingQueryWrapper].streamingQuery.asInstanceOf[MicroBatchExecution]
 
-  private final class GivenClock(ms: () => Long) extends Clock {
-    override def getTimeMillis(): Long = ms()
-    override def nanoTime(): Long = System.nanoTime()
+  private final class GivenClock(clock: RunClock) extends Clock {
+    override def getTimeMillis(): Long = clock.wallMs
+    override def nanoTime(): Long = clock.nanos
     override def waitTillTime(targetTime: Long): Long = throw new UnsupportedOperationException
   }
 }

@@ -46,6 +46,9 @@ final class StreamingRun private (execution: StreamExecution) {
   /** The query's plan, with its sources. */
   def logicalPlan: LogicalPlan = execution.logicalPlan
 
+  /** The clock of the run: see [[RunClock]]. */
+  def clock: RunClock = RunClock.of(execution)
+
   /** True if the run ends when all available rows have been read. */
   def endsByItself: Boolean = execution.trigger match {
     case AvailableNowTrigger | OneTimeTrigger => true
@@ -99,6 +102,10 @@ object StreamingRun {
   def name(session: SparkSession, runId: String): Option[String] =
     active(session).find(_.runId.toString == runId).flatMap(run => Option(run.name))
 
+  /** The clock of a run; that of the system if the run has ended. */
+  def clock(session: SparkSession, runId: String): RunClock =
+    active(session).find(_.runId.toString == runId).fold[RunClock](RunClock.System)(RunClock.of)
+
   /** The checkpoints of all runs of the session. */
   def checkpointsInUse(session: SparkSession): Set[String] =
     active(session).map(_.resolvedCheckpointRoot).toSet
@@ -126,6 +133,36 @@ object StreamingRun {
 
   private def active(session: SparkSession): Iterable[StreamExecution] =
     session.sharedState.activeStreamingQueries.values.asScala
+}
+
+/** The time of one run of a query, on the driver. It is the clock that Spark has started the query with, so two queries of a
+  * JVM may have different ones: a test gives its query a clock that it moves ([[ClockedQuery]]), and no other query sees it.
+  */
+trait RunClock {
+
+  /** Measures durations. It never goes back, and is no time of the day. */
+  def nanos: Long
+
+  /** The same in milliseconds. */
+  final def ms: Long = nanos / 1000000
+
+  /** Milliseconds since 1970, the time that micro-batches are stamped with. */
+  def wallMs: Long
+}
+
+object RunClock {
+
+  /** The clock of all queries outside of tests. */
+  object System extends RunClock {
+    override def nanos: Long = java.lang.System.nanoTime
+    override def wallMs: Long = java.lang.System.currentTimeMillis
+  }
+
+  private[tailrace] def of(execution: StreamExecution): RunClock = new RunClock {
+    private val clock = execution.triggerClock
+    override def nanos: Long = clock.nanoTime()
+    override def wallMs: Long = clock.getTimeMillis()
+  }
 }
 
 /** A clock that doesn't wait while there is something to do. */

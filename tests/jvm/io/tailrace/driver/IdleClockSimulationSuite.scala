@@ -14,10 +14,10 @@ import io.tailrace.testkit.CampaignSuite
   *
   * `-Dtailrace.seed=` runs one of them again.
   */
-final class SilenceSimulationSuite extends AnyFunSuite with CampaignSuite {
-  import SilenceSimulationSuite._
+final class IdleClockSimulationSuite extends AnyFunSuite with CampaignSuite {
+  import IdleClockSimulationSuite._
 
-  test("silence is the time in which other parts gave rows, and no other time") {
+  test("idle time is the time in which other parts gave rows, and no other time") {
     val seeds = sys.props.get("tailrace.seed").map(s => Seq(s.toLong)).getOrElse(1L to Schedules)
     val told = seeds.iterator.map(seed => new Schedule(seed).run()).toSeq
     if (seeds.size > 1) {
@@ -28,7 +28,7 @@ final class SilenceSimulationSuite extends AnyFunSuite with CampaignSuite {
   }
 }
 
-object SilenceSimulationSuite {
+object IdleClockSimulationSuite {
   private val Schedules = 20000L
 
   private final class Told {
@@ -55,7 +55,7 @@ object SilenceSimulationSuite {
     private val history = mutable.ArrayBuffer.empty[Happened]
     private val told = new Told
 
-    private var silence = new Silence(limit)
+    private var clock = new IdleClock(limit)
     private var start = 0
     private var now = below(1000) - 500L
 
@@ -72,7 +72,7 @@ object SilenceSimulationSuite {
         val batch = Happened(start, now, if (quiet) heard.map(_ => Heard.No) else heard)
         if (oneIn(30)) {
           // All of it has happened but for being committed.
-          val crashed = new Silence(limit, silence.clockMs)
+          val crashed = new IdleClock(limit, clock.nowMs)
           crashed.advance(batch.atMs, batch.goesOn): Unit
           restart()
           told.crashes += 1
@@ -90,7 +90,7 @@ object SilenceSimulationSuite {
     }
 
     private def restart(): Unit = {
-      silence = new Silence(limit, silence.clockMs)
+      clock = new IdleClock(limit, clock.nowMs)
       start += 1
       // Another machine's clock.
       now = below(1000000) - 500000L
@@ -98,12 +98,12 @@ object SilenceSimulationSuite {
     }
 
     private def commit(batch: Happened): Unit = {
-      val before = silence.clockMs
-      val passed = silence.advance(batch.atMs, batch.goesOn)
+      val before = clock.nowMs
+      val passed = clock.advance(batch.atMs, batch.goesOn)
       history += batch
-      check(passed == silence.clockMs - before && passed <= silence.mostPerBatchMs, s"$passed")
+      check(passed == clock.nowMs - before && passed <= clock.mostPerStepMs, s"$passed")
       (0 until parts).foreach { part =>
-        marks(part) = silence.mark(marks(part), passed, batch.heard(part))
+        marks(part) = clock.mark(marks(part), passed, batch.heard(part))
         judge(part)
       }
     }
@@ -113,14 +113,14 @@ object SilenceSimulationSuite {
       // Batches without the part in which others went on: each counts the time since the one before, in the
       // same start.
       val missing = since.filter(b => b.goesOn && b.heard(part) == Heard.No)
-      val counts = missing.map(b => Math.max(0L, Math.min(silence.mostPerBatchMs, b.atMs - stepBefore(b))))
-      val silent = silence.of(marks(part))
-      check(silent == counts.sum, s"part $part: $silent, and $counts")
-      if (silence.isTooLong(marks(part))) {
+      val counts = missing.map(b => Math.max(0L, Math.min(clock.mostPerStepMs, b.atMs - stepBefore(b))))
+      val idle = clock.since(marks(part))
+      check(idle == counts.sum, s"part $part: $idle, and $counts")
+      if (clock.isTooLong(marks(part))) {
         told.tooLong += 1
-        check(missing.size >= Math.min(limit, Silence.Batches), s"too long after ${missing.size} batches")
+        check(missing.size >= Math.min(limit, IdleClock.Steps), s"too long after ${missing.size} batches")
       }
-      if (since.isEmpty) check(silent == 0, s"part $part has just been heard")
+      if (since.isEmpty) check(idle == 0, s"part $part has just been heard")
     }
 
     private def stepBefore(batch: Happened): Long = {

@@ -1,4 +1,4 @@
-package io.tailrace.driver
+package io.tailrace.explain
 
 import org.scalatest.funsuite.AnyFunSuite
 

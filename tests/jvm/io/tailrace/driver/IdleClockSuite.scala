@@ -2,22 +2,22 @@ package io.tailrace.driver
 
 import org.scalatest.funsuite.AnyFunSuite
 
-final class SilenceSuite extends AnyFunSuite {
+final class IdleClockSuite extends AnyFunSuite {
   private val second = 1000L
 
   /** Two parts, of which `a` is the one that goes on. */
   private final class Two(limitMs: Long) {
-    private var silence = new Silence(limitMs)
+    private var clock = new IdleClock(limitMs)
     private var b = 0L
 
     def batch(atMs: Long, a: Boolean = true, heard: Heard = Heard.No): Unit = {
-      val passed = silence.advance(atMs, a || heard == Heard.Yes)
-      b = silence.mark(b, passed, heard)
+      val passed = clock.advance(atMs, a || heard == Heard.Yes)
+      b = clock.mark(b, passed, heard)
     }
-    def idleMs: Long = silence.of(b)
-    def isTooLong: Boolean = silence.isTooLong(b)
+    def idleMs: Long = clock.since(b)
+    def isTooLong: Boolean = clock.isTooLong(b)
 
-    def restart(): Unit = silence = new Silence(limitMs, silence.clockMs)
+    def restart(): Unit = clock = new IdleClock(limitMs, clock.nowMs)
   }
 
   test("the example in the scaladoc is right") {
@@ -36,7 +36,7 @@ final class SilenceSuite extends AnyFunSuite {
     assert(seen == Seq(0, 5, 5, 15, 0))
   }
 
-  test("while other parts give rows, silence is the time that has passed") {
+  test("while other parts give rows, idle time is the time that has passed") {
     val two = new Two(60 * second)
     two.batch(0, heard = Heard.Yes)
     (1 to 59).foreach { i =>
@@ -49,7 +49,7 @@ final class SilenceSuite extends AnyFunSuite {
     assert(two.idleMs == 0 && !two.isTooLong)
   }
 
-  test("a night without any rows is no silence, also of a part that begins a little later in the morning") {
+  test("a night without any rows is no idle time, also of a part that begins a little later in the morning") {
     val two = new Two(60 * second)
     two.batch(0, heard = Heard.Yes)
     (1 to 20).foreach(i => two.batch(i * second))
@@ -73,7 +73,9 @@ final class SilenceSuite extends AnyFunSuite {
     assert(two.isTooLong)
   }
 
-  test("time while the query is down isn't silence, and a new run goes on with the marks of the one before") {
+  test(
+    "time while the query is down isn't idle time, and a new run goes on with the marks of the one before"
+  ) {
     val two = new Two(60 * second)
     two.batch(0, heard = Heard.Yes)
     (1 to 30).foreach(i => two.batch(i * second))
@@ -85,7 +87,7 @@ final class SilenceSuite extends AnyFunSuite {
     assert(two.isTooLong)
   }
 
-  test("a clock that goes back adds no silence") {
+  test("a clock that goes back adds no idle time") {
     val two = new Two(60 * second)
     two.batch(1000 * second, heard = Heard.Yes)
     two.batch(10 * second)
@@ -94,7 +96,7 @@ final class SilenceSuite extends AnyFunSuite {
     assert(two.idleMs == second)
   }
 
-  test("a part with unread rows isn't silent, and time in which it is unknown doesn't count") {
+  test("a part with unread rows isn't idle, and time in which it is unknown doesn't count") {
     val two = new Two(60 * second)
     two.batch(0, heard = Heard.Yes)
     (1 to 5).foreach(i => two.batch(i * second))

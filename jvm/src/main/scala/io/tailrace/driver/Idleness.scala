@@ -1,13 +1,19 @@
 package io.tailrace.driver
 
-import java.util.concurrent.atomic.AtomicLong
-import java.util.function.LongSupplier
-
-/** Measures for how long parts of a query's inputs (partitions, hosts) have been idle.
+/** The clock of idle time: it says for how long something has been idle. It runs by the clock of the run, in steps of bounded
+  * length, and only while idle time counts. Everything that is idle for too long is judged by one:
   *
-  * A part is idle while other parts of any side have rows, and the source has no unread row of it. So idle
-  * time is measured by a clock that runs only while some part has rows. Each part has a mark: the clock's
-  * time when it last had a row.
+  * {{{
+  *   what is idle                   the clock runs while                   reset by
+  *   a partition of a synced join   some partition of its sides has rows   its own records
+  *   a host of a watermark          some source of the query has rows      its own rows
+  *   the stream of a label          the same                               its own rows, unread ones too
+  *   the query, for idle_timeout    it is asked for batches                input, and rows that are flushed
+  *   the output of a join           always, in steps of any length         an emitted row; input begins it
+  * }}}
+  *
+  * Parts of inputs (partitions, hosts) are idle while other parts of any side have rows, and the source has no unread row of
+  * them. Each part has a mark: the clock's time when it last had a row ([[IdleTime]] for a part on its own).
   *
   * {{{
   *   batch           1     2     3            4     5            limit 80 s: a batch counts 10 s at most
@@ -17,7 +23,7 @@ import java.util.function.LongSupplier
   * }}}
   *
   * The time that one batch adds to the clock is bounded. So a part exceeds the limit only after the others have
-  * had rows in [[Silence.Batches]] batches without it. A pause counts little: a time in which no part had rows,
+  * had rows in [[IdleClock.Steps]] batches without it. A pause counts little: a time in which no part had rows,
   * the process was suspended or a source didn't answer is one long step between two batches. Downtime of the
   * query isn't a step, because the first batch of a run only starts the first step. A dead part is detected
   * however rarely the others have rows.
@@ -26,20 +32,21 @@ import java.util.function.LongSupplier
   *
   * @param limitMs an idle time of this length is too long
   * @param startMs the clock's time in the checkpoint; marks there are of the same clock
+  * @param mostPerStepMs the most that one batch, or one check, adds
   */
-final class Silence(limitMs: Long, startMs: Long = 0) {
+final class IdleClock(limitMs: Long, startMs: Long, val mostPerStepMs: Long) {
+  def this(limitMs: Long, startMs: Long = 0) =
+    this(limitMs, startMs, Math.max(1L, limitMs / IdleClock.Steps))
+
   private var running = startMs
   private var lastMs = Option.empty[Long]
 
-  /** The most that one batch adds to the clock, in milliseconds. */
-  val mostPerBatchMs: Long = Math.max(1L, limitMs / Silence.Batches)
-
   /** The clock's time, over all runs of the query. For the checkpoint. */
-  def clockMs: Long = running
+  def nowMs: Long = running
 
-  /** A batch has run.
+  /** A batch has run, or something has been checked.
     *
-    * @param askedMs when its input was asked for, by [[DriverClock]]
+    * @param askedMs when its input was asked for, by the run's clock
     * @param goesOn  whether any part had rows in it, or has rows that the query doesn't read at the moment
     * @return how far the clock has moved
     */
@@ -49,7 +56,7 @@ final class Silence(limitMs: Long, startMs: Long = 0) {
       if (lastMs.isEmpty) lastMs = Some(askedMs)
       0L
     } else {
-      val passed = lastMs.fold(0L)(before => Math.max(0L, Math.min(mostPerBatchMs, askedMs - before)))
+      val passed = lastMs.fold(0L)(before => Math.max(0L, Math.min(mostPerStepMs, askedMs - before)))
       lastMs = Some(askedMs)
       running += passed
       passed
@@ -67,15 +74,34 @@ final class Silence(limitMs: Long, startMs: Long = 0) {
   }
 
   /** The time since a part was last active, in milliseconds. */
-  def of(mark: Long): Long = running - mark
+  def since(mark: Long): Long = running - mark
 
-  def isTooLong(mark: Long): Boolean = of(mark) >= limitMs
+  def isTooLong(mark: Long): Boolean = since(mark) >= limitMs
 }
 
-object Silence {
+object IdleClock {
 
   /** The minimum number of batches with other parts' rows before a part has been idle for too long. */
-  val Batches = 8
+  val Steps = 8
+
+  /** One that counts all time, in steps of any length. */
+  def withoutBound(limitMs: Long): IdleClock = new IdleClock(limitMs, 0, Long.MaxValue)
+}
+
+/** The idle time of one thing, by a clock. */
+final class IdleTime(clock: IdleClock) {
+  private var mark = clock.nowMs
+
+  /** It is active now. */
+  def reset(): Unit = mark = clock.nowMs
+
+  /** A batch has moved the clock. */
+  def see(heard: Heard, passed: Long): Unit = mark = clock.mark(mark, passed, heard)
+
+  /** Milliseconds. */
+  def ms: Long = clock.since(mark)
+
+  def isTooLong: Boolean = clock.isTooLong(mark)
 }
 
 /** True if a part was active in a batch. */
@@ -93,28 +119,7 @@ object Heard {
   case object Unknown extends Heard
 }
 
-/** The driver's monotonic clock, for durations. A test sets a clock that it moves itself. */
-object DriverClock {
-  private val system: LongSupplier = () => System.nanoTime
-  @volatile private var source = system
-  private val ahead = new AtomicLong
-
-  def nanos: Long = source.getAsLong + ahead.get
-
-  /** Advances it. It never goes back. */
-  private[tailrace] def forward(nanos: Long): Unit = ahead.addAndGet(nanos): Unit
-
-  def ms: Long = nanos / 1000000
-
-  /** Runs `body` with another clock, in nanoseconds. */
-  private[tailrace] def during[T](clock: LongSupplier)(body: => T): T = {
-    source = clock
-    try body
-    finally source = system
-  }
-}
-
-/** Measures for how long a query has had no input, in one run.
+/** For how long a query has had no input, in one run.
   *
   * {{{
   *   checked at      0 s   10 s   20 s   2 h      2 h 10 s      limit 80 s: one check counts at most 10 s
@@ -123,16 +128,16 @@ object DriverClock {
   * }}}
   *
   * Spark checks whether another micro-batch is needed when it has just asked the sources. The time that one check adds
-  * is bounded, as in [[Silence]]: a suspended process, a source that didn't answer and a long micro-batch don't count
-  * as idle time. Nor does downtime: idle time begins with the run, and again with each batch that has input.
+  * is bounded: a suspended process, a source that didn't answer and a long micro-batch don't count as idle time. Nor does
+  * downtime: idle time begins with the run, and again with each batch that has input.
   *
   * Not for several threads.
   *
-  * @param limitMs by [[DriverClock]], like all times here
+  * @param limitMs by the run's clock, like all times here
   */
-private[tailrace] final class QuietQuery(limitMs: Long) {
-  private val silence = new Silence(limitMs)
-  private var heard = 0L
+private[tailrace] final class IdleQuery(limitMs: Long) {
+  private val clock = new IdleClock(limitMs)
+  private val idle = new IdleTime(clock)
   private var last = -1L
 
   /** A batch begins.
@@ -141,16 +146,16 @@ private[tailrace] final class QuietQuery(limitMs: Long) {
     */
   def begins(batch: Long, hasInput: Boolean): Unit = if (batch != last) {
     last = batch
-    if (hasInput) heard = silence.clockMs
+    if (hasInput) idle.reset()
   }
 
   /** Notes that buffered rows are flushed: only another idle time of that length flushes more. */
-  def beginAnew(): Unit = heard = silence.clockMs
+  def beginAnew(): Unit = idle.reset()
 
   /** Spark asks whether another batch is needed. @return whether there was no input for too long */
   def asked(nowMs: Long): Boolean = {
-    silence.advance(nowMs, goesOn = true): Unit
-    silence.isTooLong(heard)
+    clock.advance(nowMs, goesOn = true): Unit
+    idle.isTooLong
   }
 }
 
@@ -164,10 +169,12 @@ private[tailrace] final class QuietQuery(limitMs: Long) {
   *
   * Not for several threads.
   *
-  * @param limitMs by [[DriverClock]], like all times here
+  * @param limitMs by the run's clock, like all times here
   */
 private[tailrace] final class NoOutput(limitMs: Long) {
-  private var since = Option.empty[Long]
+  private val clock = IdleClock.withoutBound(limitMs)
+  private val output = new IdleTime(clock)
+  private var hasBegun = false
   private var hasTold = false
   private var last = -1L
 
@@ -180,11 +187,11 @@ private[tailrace] final class NoOutput(limitMs: Long) {
     if (batch == last) None
     else {
       last = batch
-      if (hasOutput) {
-        since = None
-        hasTold = false
-      } else if (hasInput && since.isEmpty) since = Some(nowMs)
-      since.map(nowMs - _).filter(passed => hasInput && !hasTold && passed >= limitMs)
+      clock.advance(nowMs, goesOn = true): Unit
+      if (!hasBegun || hasOutput) output.reset()
+      hasBegun = (hasBegun || hasInput) && !hasOutput
+      if (hasOutput) hasTold = false
+      Option.when(hasBegun && hasInput && !hasTold && output.isTooLong)(output.ms)
     }
 
   /** The user has been warned. */

@@ -1,4 +1,4 @@
-package io.tailrace.driver
+package io.tailrace.common
 
 import org.scalatest.funsuite.AnyFunSuite
 

@@ -9,20 +9,20 @@ import org.scalatest.concurrent.Eventually._
 import org.scalatest.time.{Millis, Seconds, Span}
 
 import io.tailrace.api.Tailrace
-import io.tailrace.driver.SparkWatermark
+import io.tailrace.common.SparkWatermark
 import io.tailrace.label.JoinOptions
 import io.tailrace.recursion.RecursionOptions
 import io.tailrace.testkit.LoggedStream.{at, logged}
 import io.tailrace.testkit.{Logged, LoggedStream, ManualClock, SlowSuite, WatermarkServerStub}
 
 /** Queries that have nothing to read while the low watermark at the server moves. */
-final class QuietSourceSuite extends HostsWatermarkSuite with SlowSuite {
+final class IdleSourceSuite extends HostsWatermarkSuite with SlowSuite {
   private val patient = timeout(Span(30, Seconds))
   private val often = interval(Span(50, Millis))
 
   private def micros(second: Double): Long = at(second).getTime * 1000
 
-  /** With a server, and with the driver's clock in the hands of the test. */
+  /** With a server, and with a clock for queries that the test moves. */
   private def withServer(body: (WatermarkServerStub, File, ManualClock) => Unit): Unit =
     withClock { (directory, clock) =>
       val server = new WatermarkServerStub().start()
@@ -46,7 +46,7 @@ final class QuietSourceSuite extends HostsWatermarkSuite with SlowSuite {
 
   test("windows close when the server's low watermark moves, without another row") {
     withServer { (server, directory, clock) =>
-      val stream = counting(directory, asking(server))
+      val stream = counting(directory, asking(server), clock = Some(clock))
       server.low = Some(micros(5))
       assert(stream.add(rows) == Nil)
       // Another query of the operator catches up.
@@ -68,13 +68,13 @@ final class QuietSourceSuite extends HostsWatermarkSuite with SlowSuite {
     "a query without state reports each ten seconds what it has, in place of heartbeats, and runs no batch"
   ) {
     withServer { (server, directory, clock) =>
-      val stream = counting(directory, asking(server), flat = true)
+      val stream = counting(directory, asking(server), flat = true, clock = Some(clock))
       server.low = Some(micros(5))
       stream.add(rows)
-      val (reported, beats, begun) = (server.reports.size, server.others.size, clock.getAsLong)
+      val (reported, beats, begun) = (server.reports.size, server.others.size, clock.nanos)
       server.low = Some(micros(15))
       await(clock)(assert(server.reports.size >= reported + 3))
-      assert(clock.getAsLong - begun >= 30L * 1000 * 1000 * 1000)
+      assert(clock.nanos - begun >= 30L * 1000 * 1000 * 1000)
       assert(server.others.size == beats)
       assert(stream.metrics().getAs[Any]("lowWatermark") == at(5))
     }
@@ -92,7 +92,7 @@ final class QuietSourceSuite extends HostsWatermarkSuite with SlowSuite {
     Seq("min", "max").foreach { policy =>
       withConf("spark.sql.streaming.multipleWatermarkPolicy" -> policy)(withServer {
         (server, directory, clock) =>
-          val stream = new LoggedStream(spark, directory, sources = 2)({ in =>
+          val stream = new LoggedStream(spark, directory, sources = 2, clock = Some(clock))({ in =>
             counts(watermark(asking(server))(in.head).union(in(1).withWatermark("at", "0 seconds")))
           }).start()
           server.low = Some(micros(5))
@@ -111,7 +111,7 @@ final class QuietSourceSuite extends HostsWatermarkSuite with SlowSuite {
 
   test("two sources that ask move the watermark of a join, and of what is behind it") {
     withServer { (server, directory, clock) =>
-      val stream = new LoggedStream(spark, directory, sources = 2)({ in =>
+      val stream = new LoggedStream(spark, directory, sources = 2, clock = Some(clock))({ in =>
         val clicks = watermark(asking(server, "clicks"))(in.head)
         val views = watermark(asking(server, "views"))(in(1)).toDF("rhost", "rat", "rid")
         val options = JoinOptions(leftTime = "at", rightTime = "rat", after = "2 seconds")
@@ -127,7 +127,7 @@ final class QuietSourceSuite extends HostsWatermarkSuite with SlowSuite {
 
   test("a watermark that follows others, that of a recursion, moves too") {
     withServer { (server, directory, clock) =>
-      val stream = new LoggedStream(spark, directory)({ in =>
+      val stream = new LoggedStream(spark, directory, clock = Some(clock))({ in =>
         val options = RecursionOptions(mode = "feedback")
         counts(Tailrace.recursively(watermark(asking(server))(in.head), options) { rows =>
           rows.filter("id < 3").select(col("host"), col("at"), (col("id") + 1).as("id"))
@@ -143,7 +143,7 @@ final class QuietSourceSuite extends HostsWatermarkSuite with SlowSuite {
   test("without micro-batches that have no rows, the watermark counts in the next one") {
     withConf("spark.sql.streaming.noDataMicroBatches.enabled" -> false)(withServer {
       (server, directory, clock) =>
-        val stream = counting(directory, asking(server))
+        val stream = counting(directory, asking(server), clock = Some(clock))
         server.low = Some(micros(5))
         assert(stream.add(rows) == Nil)
         val batch = stream.streaming.lastProgress.batchId
@@ -156,7 +156,7 @@ final class QuietSourceSuite extends HostsWatermarkSuite with SlowSuite {
 
   test("a micro-batch that the server's answer has started runs again after a crash with the same rows") {
     withServer { (server, directory, clock) =>
-      val stream = counting(directory, asking(server))
+      val stream = counting(directory, asking(server), clock = Some(clock))
       server.low = Some(micros(5))
       assert(stream.add(rows) == Nil)
       stream.failNext()

@@ -255,3 +255,84 @@ private[tailrace] final class SplitRuns(newFile: () => File) extends AutoCloseab
 
   override def close(): Unit = parts.values.foreach(_.writer.close())
 }
+
+/** Where the rows of a partition go when its state is written anew. One is of one task. */
+private[tailrace] trait RowRoute {
+
+  /** Reads the partition's state, before the first row is routed. */
+  def begin(state: LoadedState): Unit = ()
+
+  /** @param live  the section that the row is in
+    * @param keyed the row itself; for a match, which has no key of its own, its left row
+    * @return a partition, or [[RowRoute.Nowhere]]
+    */
+  def target(live: LiveSection, row: RunCursor, keyed: RunCursor): Int
+
+  /** The row's sequence number in its new partition. */
+  def seq(of: Long): Long = of
+
+  /** The counts of the route, by names of its own. */
+  def counts: Map[String, Long] = Map.empty
+}
+
+private[tailrace] object RowRoute {
+
+  /** The row is left out. */
+  val Nowhere: Int = -1
+}
+
+/** Makes the route of a partition in a task. */
+private[tailrace] trait RowRoutes extends Serializable {
+  def of(join: JoinState, partition: Int): RowRoute
+}
+
+/** The matches that eager matching has found for left rows that wait, each with its left row. Both are in the order of
+  * the left row's time and sequence number:
+  *
+  * {{{
+  *   left-time-sorted   12:00 #1   12:01 #4   12:02 #2
+  *   joined-indicator   12:00 #1   12:00 #1   12:02 #2      two matches of the first, one of the third
+  * }}}
+  */
+private[tailrace] final class MatchesOfLefts(state: LoadedState) extends AutoCloseable {
+  import StoreKind.{JoinedIndicator, LeftTimeSorted}
+
+  /** The sections with matches. */
+  val sections: Seq[LiveSection] = sectionsOf(JoinedIndicator)
+
+  private val lefts = merged(LeftTimeSorted)
+  private val joins =
+    try merged(JoinedIndicator)
+    catch {
+      case e: Throwable =>
+        lefts.close()
+        throw e
+    }
+
+  private def sectionsOf(kind: StoreKind): Seq[LiveSection] = state.sections.filter(_.section.kind == kind)
+
+  private def merged(kind: StoreKind): MergedSections =
+    new MergedSections(sectionsOf(kind), RunCursor.inOrder(kind.order), state.manifest.expiry.through(kind))
+
+  def isEmpty: Boolean = joins.isEmpty
+
+  /** The match, until [[drop]]. Not if there is none. */
+  def joined: RunCursor = joins.head
+
+  /** Its left row. */
+  def left: RunCursor = {
+    while (!lefts.isEmpty && order < 0) lefts.drop()
+    if (lefts.isEmpty || order > 0)
+      throw sections.head.local.corrupt("it has a match without its left row")
+    lefts.head
+  }
+
+  private def order: Int = lefts.head.compareTimeAndSeq(joined.time, joined.seq)
+
+  /** Goes on to the next match. */
+  def drop(): Unit = joins.drop()
+
+  override def close(): Unit =
+    try joins.close()
+    finally lefts.close()
+}

@@ -21,7 +21,7 @@ import io.tailrace.common.Errors.{refuse, stateError}
 import io.tailrace.common.{Errors, TailraceAnalysisException, TailraceStateException}
 import io.tailrace.join.JoinCheckpoint
 import io.tailrace.ops.inspect.{StateColumns, StateDecoder}
-import io.tailrace.ops.rewrite.{JoinState, RowRoute, RowRoutes}
+import io.tailrace.ops.rewrite.{JoinState, RowNumbers, RowRoute, RowRoutes}
 import io.tailrace.state._
 
 /** The rows that a user wants erased: those of a condition, or of the subjects of a table. */
@@ -343,7 +343,7 @@ private final class ErasureRoute(
   private var lastRow: InternalRow = _
 
   /** The numbers of erased left rows, where other stores refer to them. */
-  private var lefts: Option[Array[Long]] = None
+  private var lefts: Option[RowNumbers] = None
 
   override def counts: Map[String, Long] = erased.toMap
 
@@ -351,23 +351,11 @@ private final class ErasureRoute(
   override def begin(state: LoadedState): Unit = {
     val kinds = state.sections.map(_.section.kind).toSet
     if (kinds(LeftTimeSorted) && (kinds(LeftKeySorted) || kinds(JoinedIndicator)))
-      lefts = left.map(test => numbersOf(state, test))
+      lefts =
+        left.map(test => RowNumbers.of(state, LeftTimeSorted)((live, row) => test(decoder.left(live, row))))
   }
 
-  private def numbersOf(state: LoadedState, test: InternalRow => Boolean): Array[Long] = {
-    val found = mutable.ArrayBuilder.make[Long]
-    val living = LivingRows.of(state)
-    val sections = state.sections.filter(_.section.kind == LeftTimeSorted)
-    LiveSection.prepare(sections)
-    sections.foreach { live =>
-      living.foreachRow(live)(row => if (test(decoder.left(live, row))) found += row.seq)
-    }
-    val all = found.result()
-    Arrays.sort(all)
-    all
-  }
-
-  private def isErasedLeft(seq: Long): Boolean = lefts.exists(Arrays.binarySearch(_, seq) >= 0)
+  private def isErasedLeft(seq: Long): Boolean = lefts.exists(_.has(seq))
 
   override def target(live: LiveSection, row: RunCursor, keyed: RunCursor): Int = {
     val side = live.section.kind match {

@@ -42,9 +42,6 @@ final case class ExportReport(
 
   /** The watermark of the batch: rows of the next one are late by it. */
   def lateWatermarkMs: Long = ExportFile.watermarkOf(entry)
-
-  /** For Python. */
-  def json: String = ExportFile.json(this)
 }
 
 /** @param path below `sources` of the export */
@@ -91,8 +88,6 @@ private[exchange] object ExportFile {
     new CheckedText("tailrace-export", "the description of an export", OldestFormat, Format)
   private implicit val formats: Formats = Serialization.formats(NoTypeHints)
 
-  def json(report: ExportReport): String = Serialization.write(report)
-
   /** @param entry of Spark's offset log */
   def watermarkOf(entry: String): Long = {
     val JInt(watermark) = (parse(entry) \ "batchWatermarkMs"): @unchecked
@@ -100,7 +95,9 @@ private[exchange] object ExportFile {
   }
 
   def write(directory: Path, conf: Configuration, report: ExportReport): Unit =
-    DurableFiles.in(directory, conf).write(new Path(directory, Name))(_.write(checked.encode(json(report))))
+    DurableFiles
+      .in(directory, conf)
+      .write(new Path(directory, Name))(_.write(checked.encode(Serialization.write(report))))
 
   def read(directory: Path, conf: Configuration): ExportReport = {
     val path = new Path(directory, Name)

@@ -25,15 +25,19 @@ import io.tailrace.state.{CutOffBatch, StateLayout}
 /** The checkpoint of a query that doesn't run, as a command that changes it sees it: read once, at the beginning.
   * The command looks again before each step that can't be taken back.
   *
-  * @param what  the command does, for the [[Claim]]
-  * @param inUse the error where the query runs, or another command changes the checkpoint
+  * @param what      the command does, for the [[Claim]]
+  * @param condition the error's where the query runs, or another command changes the checkpoint
   */
 private[tailrace] final class StoppedQuery(
     session: SparkSession,
     checkpoint: String,
     what: String,
-    inUse: => TailraceStateException
+    condition: String = "TAILRACE_STATE_IN_USE"
 ) {
+
+  /** The error where the query runs, or another command changes the checkpoint. */
+  def inUse: TailraceStateException = RewriteErrors.inUse(condition, checkpoint)
+
   val root: Path = LiteralPath.of(checkpoint)
   val conf: Configuration = session.sessionState.newHadoopConf()
   // What a rescaling has decided, and hasn't done.
@@ -116,6 +120,12 @@ private[tailrace] final class StoppedQuery(
     before,
     after
   )
+
+  /** A join's state as it is. */
+  def state(join: StoredState): JoinState = {
+    val set = setOf(join, holding(join))
+    state(join, set, set)
+  }
 
   /** The partitions of a join in a layout, as they are. */
   def setOf(join: StoredState, layout: StateLayout): StateSet =
@@ -264,8 +274,8 @@ private[tailrace] object StoredState {
 /** The errors of any command that writes the state of a stopped query anew. */
 object RewriteErrors {
 
-  def inUse(checkpoint: String): TailraceStateException =
-    stateError("TAILRACE_STATE_IN_USE", null, "path" -> checkpoint)
+  def inUse(condition: String, checkpoint: String): TailraceStateException =
+    stateError(condition, null, "path" -> checkpoint)
 
   /** @param keys their text in the checkpoint */
   def keysUnreadable(path: String, keys: String, cause: Throwable = null): TailraceStateException =

@@ -133,6 +133,9 @@ private[rescale] object RowTargets {
 /** The errors of a rescaling. */
 object RescaleErrors {
 
+  def inUse(checkpoint: String): TailraceStateException =
+    stateError("TAILRACE_STATE_RESCALE_IN_USE", null, "path" -> checkpoint)
+
   /** @param operators of Spark's, each with the reason why it can't be rescaled */
   def unsupported(checkpoint: String, operators: Seq[String]): TailraceStateException = stateError(
     "TAILRACE_STATE_RESCALE_UNSUPPORTED",

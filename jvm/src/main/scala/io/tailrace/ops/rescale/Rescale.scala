@@ -65,7 +65,7 @@ private[tailrace] final class Rescale(
     session,
     checkpoint,
     s"a rescaling to $partitions state partitions",
-    "TAILRACE_STATE_RESCALE_IN_USE"
+    RescaleErrors.inUse
   )
   private val rewrite = new StateRewrite(session, checkpoint, query.conf, "rescale")
   import query.{begun, completed, conf, named, spark, version}
@@ -363,7 +363,7 @@ private[tailrace] final class RescaledCopy(
     to: String,
     partitions: Int
 ) {
-  private val query = new StoppedQuery(session, checkpoint, "a copy", "TAILRACE_STATE_RESCALE_IN_USE")
+  private val query = new StoppedQuery(session, checkpoint, "a copy", RescaleErrors.inUse)
   import query.{conf, root}
 
   /** @param dryRun only reads and counts the rows */

@@ -25,18 +25,18 @@ import io.tailrace.state.{CutOffBatch, StateLayout}
 /** The checkpoint of a query that doesn't run, as a command that changes it sees it: read once, at the beginning.
   * The command looks again before each step that can't be taken back.
   *
-  * @param what      the command does, for the [[Claim]]
-  * @param condition the error's where the query runs, or another command changes the checkpoint
+  * @param what    the command does, for the [[Claim]]
+  * @param refusal see [[inUse]]
   */
 private[tailrace] final class StoppedQuery(
     session: SparkSession,
     checkpoint: String,
     what: String,
-    condition: String = "TAILRACE_STATE_IN_USE"
+    refusal: String => TailraceStateException = RewriteErrors.inUse
 ) {
 
   /** The error where the query runs, or another command changes the checkpoint. */
-  def inUse: TailraceStateException = RewriteErrors.inUse(condition, checkpoint)
+  def inUse: TailraceStateException = refusal(checkpoint)
 
   val root: Path = LiteralPath.of(checkpoint)
   val conf: Configuration = session.sessionState.newHadoopConf()
@@ -274,8 +274,8 @@ private[tailrace] object StoredState {
 /** The errors of any command that writes the state of a stopped query anew. */
 object RewriteErrors {
 
-  def inUse(condition: String, checkpoint: String): TailraceStateException =
-    stateError(condition, null, "path" -> checkpoint)
+  def inUse(checkpoint: String): TailraceStateException =
+    stateError("TAILRACE_STATE_IN_USE", null, "path" -> checkpoint)
 
   /** @param keys their text in the checkpoint */
   def keysUnreadable(path: String, keys: String, cause: Throwable = null): TailraceStateException =

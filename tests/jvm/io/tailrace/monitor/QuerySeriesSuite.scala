@@ -108,7 +108,7 @@ final class QuerySeriesSuite extends CountedProgress {
     assert(text == """# HELP tailrace_query_batch_seconds_total time of micro-batches, in seconds
       |# TYPE tailrace_query_batch_seconds_total counter
       |tailrace_query_batch_seconds_total{query="a \"b\"\\\n",query_id="1"} 0.25
-      |# HELP tailrace_state_rows rows that wait
+      |# HELP tailrace_state_rows buffered rows
       |# TYPE tailrace_state_rows gauge
       |tailrace_state_rows{query="a \"b\"\\\n",query_id="1"} 3
       |""".stripMargin)

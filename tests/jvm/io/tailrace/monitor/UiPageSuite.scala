@@ -58,7 +58,7 @@ final class UiPageSuite extends SparkSuite {
     val titles = (html \\ "title").map(_.text)
     assert(titles.exists(_.contains("7 rows read in")) && titles.exists(_.endsWith("7 wait")), titles)
     val rows = (html \\ "tr").map(row => (row \\ "td").map(_.text))
-    assert(rows.contains(Seq("rows that wait", "7", "tailrace_state_rows")))
+    assert(rows.contains(Seq("buffered rows", "7", "tailrace_state_rows")))
     assert(text(html).contains("It runs. The last micro-batch is"))
     val captions = (html \\ "caption").map(_.text)
     assert(

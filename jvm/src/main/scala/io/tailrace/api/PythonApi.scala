@@ -10,7 +10,8 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, Dataset, SparkSession}
 import org.json4s.JsonDSL._
 import org.json4s.jackson.JsonMethods.{compact, render}
-import org.json4s.{JBool, JField, JInt, JObject, JString, JValue}
+import org.json4s.jackson.Serialization
+import org.json4s.{Extraction, JBool, JField, JInt, JObject, JString, JValue, NoTypeHints}
 
 import io.tailrace.asof.AsOfOptions
 import io.tailrace.common.{Arguments, CallDocument, Errors}
@@ -199,25 +200,25 @@ object PythonApi {
     "sampled_state" -> ofSides { of =>
       JoinOptions(of("left_time").text, of("right_time").text, of("after").duration, of("before").duration)
     } { (left, right, on, options) => sampledState(Tailrace.join(left, right, on, options)) }
-  ).map { case (name, decoder) =>
+  ).concat(offline).map { case (name, decoder) =>
     name -> ((document: CallDocument) => decoder(document).andThen(value => compact(render(value))))
-  } ++ offline
+  }
 
   /** Calls for the checkpoint of a stopped query. */
-  private def offline: Map[String, Decoder[String]] = Map(
+  private def offline: Map[String, Decoder[JValue]] = Map(
     "rescale" -> { document =>
       val (checkpoint, partitions) = (document("checkpoint").text, document("partitions").int)
       val (isDry, to) = (document("dry_run").flag, document.get("to").map(_.text))
-      Tailrace.rescale(_, checkpoint, partitions, isDry, to).json
+      session => report(Tailrace.rescale(session, checkpoint, partitions, isDry, to))
     },
     "erase" -> { document =>
       val (checkpoint, options) = (document("checkpoint").text, EraseOptions.of(document))
-      Tailrace.erase(_, checkpoint, options).json
+      session => report(Tailrace.erase(session, checkpoint, options))
     },
     "export_state" -> { document =>
       val (checkpoint, to, isDry) =
         (document("checkpoint").text, document("to").text, document("dry_run").flag)
-      Tailrace.exportState(_, checkpoint, to, isDry).json
+      session => report(Tailrace.exportState(session, checkpoint, to, isDry))
     },
     // Without a query it is that of the export.
     "import_state" -> { document =>
@@ -243,8 +244,10 @@ object PythonApi {
     }
   )
 
-  private def counts(of: ImportReport): String =
-    compact(render(("batch" -> of.batch) ~ ("left" -> of.left) ~ ("right" -> of.right)))
+  private def report(of: AnyRef): JValue = Extraction.decompose(of)(Serialization.formats(NoTypeHints))
+
+  private def counts(of: ImportReport): JValue =
+    ("batch" -> of.batch) ~ ("left" -> of.left) ~ ("right" -> of.right)
 
   private def columnsOf(document: CallDocument): Columns = {
     val rows = frame(document)

@@ -1,5 +1,8 @@
 package io.tailrace.api
 
+import java.util.Properties
+
+import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.catalyst.analysis.Resolver
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.functions._
@@ -10,10 +13,10 @@ import org.apache.spark.sql.{Column, DataFrame, Dataset, Row, SparkSession}
 
 import io.tailrace.asof.{AsOfOptions, AsOfResolution}
 import io.tailrace.checkpoint.SparkCheckpoint
-import io.tailrace.common.{OwnNames, TimeSpan}
+import io.tailrace.common.{Errors, OwnNames, TailraceConf, TimeSpan}
 import io.tailrace.examples._
 import io.tailrace.join.{JoinCheckpoint, JoinSides, WiderKeys}
-import io.tailrace.label.{JoinOptions, JoinResolution}
+import io.tailrace.label.{JoinOptions, JoinResolution, LabelJoinStrategy}
 import io.tailrace.ops.erase.{Erase, EraseOptions, EraseReport}
 import io.tailrace.ops.exchange._
 import io.tailrace.ops.rescale.{Rescale, RescaleReport, RescaledCopy}
@@ -523,4 +526,30 @@ private object HotKeys {
 
   /** Each right row of the key is kept so many times. */
   private val MostParts = 1024L
+}
+
+/** Checks that a session has all that Tailrace's operators need. */
+private[api] object SessionCheck {
+  private val build: Properties = {
+    val properties = new Properties
+    val in = getClass.getResourceAsStream("/tailrace-build.properties")
+    try properties.load(in)
+    finally in.close()
+    properties
+  }
+
+  def tailraceVersion: String = build.getProperty("tailrace")
+  def builtForSpark: String = build.getProperty("spark")
+
+  /** @return the session */
+  def check(session: SparkSession): ClassicSession = {
+    def minor(version: String) = version.split('.').take(2).mkString(".")
+    if (minor(SPARK_VERSION) != minor(builtForSpark)) {
+      throw Errors.sparkVersionMismatch(minor(builtForSpark), minor(SPARK_VERSION))
+    }
+    val classic = session.asInstanceOf[ClassicSession]
+    if (!SparkPlans.hasStrategy(classic, LabelJoinStrategy)) throw Errors.extensionMissing()
+    TailraceConf.checkKeys(SparkPlans.settingKeys(classic))
+    classic
+  }
 }

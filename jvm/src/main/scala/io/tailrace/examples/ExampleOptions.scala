@@ -1,9 +1,11 @@
 package io.tailrace.examples
 
-import org.apache.spark.sql.Column
+import org.apache.spark.sql.types.Decimal
+import org.apache.spark.sql.{AnalysisException, Column}
 
 import io.tailrace.asof.AsOfOptions
-import io.tailrace.common.{Arguments, CallDocument, Policy, TimeSpan}
+import io.tailrace.common.Errors.refuse
+import io.tailrace.common.{Arguments, CallDocument, Policy, TailraceAnalysisException, TimeSpan}
 import io.tailrace.join.{OnStall, SideWords}
 import io.tailrace.label.{Emit, JoinOptions}
 
@@ -254,4 +256,160 @@ object ExampleOptions {
 
   private[examples] val Name = "examples"
   private[tailrace] val arguments = new Arguments("tailrace.examples")
+}
+
+/** The errors of `tailrace.examples`. */
+private[tailrace] object ExampleErrors {
+
+  def noLabel(): TailraceAnalysisException = refuse("TAILRACE_EXAMPLES_NO_LABEL")
+
+  /** @param argument of `call`, which has the condition
+    * @param columns  that it may name
+    */
+  def condition(
+      call: String,
+      argument: String,
+      condition: String,
+      columns: Seq[String],
+      cause: AnalysisException
+  ): TailraceAnalysisException = refuse(
+    "TAILRACE_EXAMPLES_CONDITION",
+    "call" -> call,
+    "argument" -> argument,
+    "condition" -> condition,
+    "columns" -> columns.mkString(", "),
+    "reason" -> cause.getMessage.linesIterator.find(_.nonEmpty).getOrElse("")
+  )
+
+  def excludesLabel(label: String): TailraceAnalysisException =
+    refuse("TAILRACE_EXAMPLES_EXCLUDES_LABEL", "label" -> label)
+
+  /** @param label with an attribution */
+  def impressionsChange(label: String): TailraceAnalysisException =
+    refuse("TAILRACE_EXAMPLES_IMPRESSIONS_CHANGE", "label" -> label)
+
+  def nameExists(name: String): TailraceAnalysisException =
+    refuse("TAILRACE_EXAMPLES_NAME_EXISTS", "name" -> name)
+
+  /** @param labels each with the columns of the impressions that are its keys */
+  def noCommonKey(labels: Seq[(String, Seq[String])]): TailraceAnalysisException =
+    refuse(
+      "TAILRACE_EXAMPLES_NO_COMMON_KEY",
+      "labels" -> labels.map { case (name, keys) => s"'$name' by ${keys.mkString(", ")}" }.mkString("; ")
+    )
+}
+
+/** Conditions that users write in SQL. */
+private[examples] object Conditions {
+
+  /** Returns the result of `body` for a condition. Spark's error names neither the call nor the condition.
+    *
+    * @param argument of `call`
+    * @param columns  that the condition may name
+    * @throws io.tailrace.common.TailraceAnalysisException if it can't be read
+    */
+  def read[T](call: String, argument: String, condition: String, columns: Seq[String])(body: => T): T =
+    try body
+    catch {
+      case ours: TailraceAnalysisException => throw ours
+      case e: AnalysisException =>
+        throw ExampleErrors.condition(call, argument, condition, columns, e)
+    }
+}
+
+/** Distributes the credit of an event over several impressions. The touches of an event are the impressions in
+  * whose window it is, in the order of time, and of a hash of their content where times are equal.
+  *
+  * {{{
+  *   impressions of user 1   12:00   12:10   12:30          an order at 12:40, after = 1 hour
+  *   last touch                                1
+  *   first touch               1
+  *   linear                  0.333333333 0.333333333 0.333333334
+  * }}}
+  *
+  * Credits are whole numbers of billionths. The rounding remainder goes to the last touch, so they sum to 1.
+  */
+sealed trait Attribution extends Serializable {
+
+  /** True if events carry their credit. Otherwise an event belongs to one impression, with the whole credit. */
+  def isShared: Boolean
+}
+
+object Attribution {
+  val Whole = 1000000000L
+
+  /** @param share in billionths */
+  def decimal(share: Long): Decimal = Decimal(share, 10, 9)
+
+  case object LastTouch extends Attribution {
+    override def isShared: Boolean = false
+  }
+
+  case object FirstTouch extends Attribution {
+    override def isShared: Boolean = false
+  }
+
+  /** Each touch has a share by its weight. There are `n` touches; touch `i` is `ago(i)` microseconds from the event. */
+  sealed trait Shared extends Attribution {
+    override def isShared: Boolean = true
+
+    /** @return zero or more; the weights of all touches aren't all zero */
+    protected def weight(n: Int, touch: Int, ago: Int => Long): Double
+
+    /** The weights of all touches. */
+    private[examples] def sum(n: Int, ago: Int => Long): Double = {
+      var sum = 0.0
+      var i = 0
+      while (i < n) {
+        sum += weight(n, i, ago)
+        i += 1
+      }
+      sum
+    }
+
+    /** The credit of the last touch, in billionths, including the rounding remainder. */
+    private[examples] def last(sum: Double, n: Int, ago: Int => Long): Long = {
+      var last = Whole
+      var i = 0
+      while (i < n - 1) {
+        last -= rounded(weight(n, i, ago), sum)
+        i += 1
+      }
+      last
+    }
+
+    /** The credit of one of the touches, in billionths. */
+    private[examples] def share(sum: Double, last: Long, n: Int, mine: Int, ago: Int => Long): Long =
+      if (mine < n - 1) rounded(weight(n, mine, ago), sum) else last
+
+    private def rounded(weight: Double, sum: Double): Long = (weight / sum * Whole).toLong
+  }
+
+  case object Linear extends Shared {
+    override protected def weight(n: Int, touch: Int, ago: Int => Long): Double = 1.0
+    override private[examples] def sum(n: Int, ago: Int => Long): Double = n.toDouble
+    override private[examples] def last(sum: Double, n: Int, ago: Int => Long): Long =
+      Whole - Whole / n * (n - 1)
+    override private[examples] def share(sum: Double, last: Long, n: Int, mine: Int, ago: Int => Long): Long =
+      if (mine < n - 1) Whole / n else last
+  }
+
+  /** A touch weighs half as much as one that is nearer to the event by `halfLife` microseconds. */
+  final case class TimeDecay(halfLife: Long) extends Shared {
+    // Relative to the nearest touch: otherwise all weights of a long window would be zero. Same bits on each machine.
+    override protected def weight(n: Int, touch: Int, ago: Int => Long): Double = {
+      val nearest = Math.min(ago(0), ago(n - 1))
+      StrictMath.pow(2.0, -(ago(touch) - nearest).toDouble / halfLife)
+    }
+  }
+
+  /** The first and the last touch have a fixed weight, and those between them share one. */
+  final case class Position(first: Double, middle: Double, last: Double) extends Shared {
+    override protected def weight(n: Int, touch: Int, ago: Int => Long): Double =
+      if (n == 1) 1.0
+      else if (n == 2 && first + last == 0) 1.0
+      else if (touch == 0) first
+      else if (touch == n - 1) last
+      else middle / (n - 2)
+  }
 }

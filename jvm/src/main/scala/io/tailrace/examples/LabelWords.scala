@@ -32,52 +32,47 @@ private[examples] final class LabelWords(rules: Seq[LabelRule]) extends ColumnWo
     ofJoin.map { setting =>
       setting.name match {
         case JoinCheckpoint.After =>
-          setting.copy(words =
-            (_, was, now) =>
-              Some(
-                sentence("the longest `after` of a label", was, now) +
-                  of(_.joinWindow.after, "with `horizons` it can't change")
-              )
+          worded(setting)(
+            sentence("the longest `after` of a label", _, _) +
+              of(_.joinWindow.after, "with `horizons` it can't change")
           )
         case JoinCheckpoint.Before =>
-          setting.copy(words =
-            (_, was, now) =>
-              Some(
-                sentence("the longest `before` of a label", was, now) +
-                  of(_.joinWindow.before, "it can't be longer, nor change with `horizons`")
-              )
+          worded(setting)(
+            sentence("the longest `before` of a label", _, _) +
+              of(_.joinWindow.before, "it can't be longer, nor change with `horizons`")
           )
         case JoinCheckpoint.LeftKeys =>
-          setting.copy(words = (_, was, now) => {
+          worded(setting) { (was, now) =>
             val keys = sentence("the key columns that all labels have in common", was, now, "were" -> "are")
-            Some(keys + LabelWords.otherLabels(was, now).fold("")(": " + _))
-          })
-        case JoinCheckpoint.LeftTime =>
-          setting.copy(words = (_, was, now) => Some(sentence("`time` of the impressions", was, now)))
+            keys + LabelWords.otherLabels(was, now).fold("")(": " + _)
+          }
+        case JoinCheckpoint.LeftTime => worded(setting)(sentence("`time` of the impressions", _, _))
         // They have the names of the impressions' ones.
         case JoinCheckpoint.RightKeys => setting.copy(follows = Some(JoinCheckpoint.LeftKeys))
         case _ => setting
       }
     } ++ bound.map { case (name, text) => ofExamples(name, text) }
 
+  private def worded(setting: PinnedSetting)(
+      text: (Option[String], Option[String]) => String
+  ): PinnedSetting =
+    setting.copy(words = (_, was, now) => Some(text(was, now)))
+
   private def ofExamples(name: String, text: String): PinnedSetting = {
     val setting = PinnedSetting.fixed(name, text)
     name match {
       case LabelWords.Label(label) =>
-        setting.copy(
+        worded(setting)(ofLabel(label, _, _)).copy(
           missing = MissingSetting.Unknown(_ => newcomer(label)),
           // A label has besides what the common keys leave of its own.
-          follows = Option.when(rules.exists(_.name == label))(JoinCheckpoint.LeftKeys),
-          words = (_, was, now) => Some(ofLabel(label, was, now))
+          follows = Option.when(rules.exists(_.name == label))(JoinCheckpoint.LeftKeys)
         )
       case LabelWords.Credits(label) =>
-        setting.copy(
+        worded(setting)(
+          sentence(s"label '$label': `before`, `after` or `since`", _, _, "were" -> "are") + LabelWords.shared
+        ).copy(
           missing = MissingSetting.Unknown(creditedBefore(label, _)),
-          follows = Some(JoinCheckpoint.OfExamples + label),
-          words = (_, was, now) => {
-            val windows = sentence(s"label '$label': `before`, `after` or `since`", was, now, "were" -> "are")
-            Some(windows + LabelWords.shared)
-          }
+          follows = Some(JoinCheckpoint.OfExamples + label)
         )
       case _ => setting
     }

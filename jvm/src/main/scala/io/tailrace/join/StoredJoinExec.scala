@@ -13,10 +13,9 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
-import org.apache.spark.sql.catalyst.plans.JoinType
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.streaming.{OutputMode, StateOperatorProgress}
+import org.apache.spark.sql.streaming.StateOperatorProgress
 import org.apache.spark.sql.tailrace._
 import org.apache.spark.util.{CollectionAccumulator, SerializableConfiguration}
 import org.apache.spark.{SparkConf, TaskContext}
@@ -30,67 +29,12 @@ import io.tailrace.state.{BufferedRows, OwnStoreConf, RowMemory, StateLayout, Ta
   *
   * It keeps the parts of Spark's own join that Spark's rules hand to it (see [[SparkJoinExec]]), and overrides the others.
   */
-final class StoredJoinExec(
-    leftKeys: Seq[Expression],
-    rightKeys: Seq[Expression],
-    joinType: JoinType,
-    condition: JoinConditionSplitPredicates,
-    stateInfo: Option[StatefulOperatorStateInfo],
-    eventTimeWatermarkForLateEvents: Option[Long],
-    eventTimeWatermarkForEviction: Option[Long],
-    stateWatermarkPredicates: JoinStateWatermarkPredicates,
-    stateFormatVersion: Int,
-    left: SparkPlan,
-    right: SparkPlan,
-    outputMode: Option[OutputMode]
-)(val join: StoredJoin, override val output: Seq[Attribute])
-    extends SparkJoinExec(
-      leftKeys,
-      rightKeys,
-      joinType,
-      condition,
-      stateInfo,
-      eventTimeWatermarkForLateEvents,
-      eventTimeWatermarkForEviction,
-      stateWatermarkPredicates,
-      stateFormatVersion,
-      left,
-      right,
-      outputMode
-    )(SparkJoinExec.forParent)
+final class StoredJoinExec(parts: JoinParts)(val join: StoredJoin, override val output: Seq[Attribute])
+    extends SparkJoinExec(parts)(SparkJoinExec.forParent)
     with PlannedJoin
     with HeldWork
     with TellsDriver {
-  override protected def ownCopyArgs: Seq[AnyRef] = Seq(join, output)
-
-  override protected def made(
-      leftKeys: Seq[Expression],
-      rightKeys: Seq[Expression],
-      joinType: JoinType,
-      condition: JoinConditionSplitPredicates,
-      stateInfo: Option[StatefulOperatorStateInfo],
-      eventTimeWatermarkForLateEvents: Option[Long],
-      eventTimeWatermarkForEviction: Option[Long],
-      stateWatermarkPredicates: JoinStateWatermarkPredicates,
-      stateFormatVersion: Int,
-      left: SparkPlan,
-      right: SparkPlan,
-      outputMode: Option[OutputMode]
-  ): StoredJoinExec =
-    new StoredJoinExec(
-      leftKeys,
-      rightKeys,
-      joinType,
-      condition,
-      stateInfo,
-      eventTimeWatermarkForLateEvents,
-      eventTimeWatermarkForEviction,
-      stateWatermarkPredicates,
-      stateFormatVersion,
-      left,
-      right,
-      outputMode
-    )(join, output)
+  override protected def made(parts: JoinParts): StoredJoinExec = new StoredJoinExec(parts)(join, output)
 
   @transient private lazy val driver: StoredJoinDriver = join.onDriver(this)
 
@@ -254,8 +198,8 @@ object StoredJoinExec {
       output: Seq[Attribute],
       left: SparkPlan,
       right: SparkPlan
-  ): StoredJoinExec =
-    new StoredJoinExec(
+  ): StoredJoinExec = {
+    val parts = JoinParts(
       join.columns.leftKeys,
       join.columns.rightKeys,
       join.joinType,
@@ -268,7 +212,9 @@ object StoredJoinExec {
       OneEventTimeExec.side(left, join.columns.leftTime),
       OneEventTimeExec.side(right, join.columns.rightTime),
       None
-    )(join, output)
+    )
+    new StoredJoinExec(parts)(join, output)
+  }
 }
 
 /** The join of one partition in one micro-batch: opens the store, runs the task, commits and reports.

@@ -1,6 +1,7 @@
 package io.tailrace.plan
 
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.FunctionIdentifier
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, ExpressionInfo}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.types.{DataType, StructType}
@@ -89,4 +90,25 @@ private[tailrace] object Columns {
 
   /** The cure for a column that exists already. */
   def rename(name: String): String = s"Rename the column that is there: withColumnRenamed('$name', ...)."
+}
+
+/** A Tailrace SQL function, in the form of Spark's registry. */
+object SqlFunction {
+  type Description = (FunctionIdentifier, ExpressionInfo, Seq[Expression] => Expression)
+
+  /** @param call  the name and the arguments, as a user writes them
+    * @param build makes the expression of as many arguments as it takes
+    */
+  def apply(expression: Class[_], call: String, usage: String)(
+      build: PartialFunction[Seq[Expression], Expression]
+  ): Description = {
+    val name = call.takeWhile(_ != '(')
+    val help = s"$call - $usage"
+    (
+      FunctionIdentifier(name),
+      new ExpressionInfo(expression.getName, null, name, help, "", "", "", "misc_funcs", "", "", ""),
+      arguments =>
+        build.applyOrElse(arguments, (a: Seq[Expression]) => throw Errors.functionArguments(call, a.size))
+    )
+  }
 }

@@ -5,6 +5,8 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.{BufferUnderflowException, ByteBuffer}
 import java.util.Arrays
 
+import scala.collection.mutable
+
 import io.tailrace.checkpoint.{CheckedBytes, ExactBytes}
 
 /** The high-water mark of each origin, which is a producer and source partition: the greatest offset that has
@@ -469,4 +471,40 @@ object MarkFile {
       table.setWindow(entry, bit / 64, table.window(entry, bit / 64) | (1L << (bit % 64)))
     }
   }
+}
+
+/** Small numbers for the partitions of topics that origins are read from. A table of marks has many origins
+  * and few such partitions.
+  */
+private[tailrace] final class Homes {
+  private val names = mutable.ArrayBuffer.empty[String]
+  private val numbers = mutable.HashMap.empty[String, Int]
+
+  def size: Int = names.size
+
+  /** @param home the number in a table's entry; negative if it is unknown */
+  def name(home: Int): Option[String] = Option.when(home >= 0)(names(home))
+
+  /** @return -1 if there is none of this name */
+  def find(name: String): Int = numbers.getOrElse(name, Homes.Unknown)
+
+  /** The number of this name. A new name gets a new number. */
+  def of(name: String): Int = numbers.getOrElseUpdate(
+    name, {
+      names += name
+      names.size - 1
+    }
+  )
+
+  def copy(): Homes = {
+    val same = new Homes
+    names.foreach(same.of)
+    same
+  }
+}
+
+private[replay] object Homes {
+
+  /** The home of a mark that an early version has written. */
+  val Unknown: Int = -1
 }

@@ -5,8 +5,6 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.tailrace.{SparkCheckpoints, SparkSession}
-import org.json4s.jackson.Serialization
-import org.json4s.{Formats, NoTypeHints}
 
 import io.tailrace.checkpoint.{BatchFiles, DurableFiles}
 import io.tailrace.common.{CallDocument, Errors, OnFailure, TailraceConf}
@@ -55,8 +53,7 @@ object EraseOptions {
   * the files itself if the command has died. A second erasure repeats all steps.
   */
 private[tailrace] final class Erase(session: SparkSession, checkpoint: String, options: EraseOptions) {
-  private val query =
-    new StoppedQuery(session, checkpoint, "an erasure of rows", RewriteErrors.inUse(checkpoint))
+  private val query = new StoppedQuery(session, checkpoint, "an erasure of rows")
   private val rewrite = new StateRewrite(session, checkpoint, query.conf, "erase")
   import query.{completed, conf, named, spark, version}
 
@@ -103,22 +100,25 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
     try body
     catch {
       case NonFatal(e) if !query.isNewestCommand || targets.exists(isReplaced) =>
-        val inUse = RewriteErrors.inUse(checkpoint)
+        val inUse = query.inUse
         inUse.addSuppressed(e)
         throw inUse
     }
 
   /** All files that nothing refers to yet. */
   private def write(targets: Seq[ErasedJoin]): (Seq[(ErasedJoin, Seq[SplitResult])], Seq[Manifest]) = {
-    val results = targets.map(target =>
-      target -> rewrite.split(target.state, target.routes(options.dryRun), target.isEager)
-    )
-    val manifests = results.map { case (target, parts) => target -> rewrite.manifests(target.state, parts) }
-    if (!options.dryRun) {
-      manifests.foreach { case (target, all) => rewrite.write(target.state, all) }
-      targets.foreach(writeNext)
-    }
-    (results, manifests.flatMap(_._2))
+    val made = targets.map(target => target -> rewritten(target, target.state))
+    if (!options.dryRun)
+      targets.foreach(target => query.nextVersion(target.state).foreach(rewritten(target, _)))
+    (made.map { case (target, (results, _)) => target -> results }, made.flatMap(_._2._2))
+  }
+
+  /** A version of a join's state without the rows, which a dry run doesn't write. */
+  private def rewritten(target: ErasedJoin, state: JoinState): (Seq[SplitResult], Seq[Manifest]) = {
+    val results = rewrite.split(state, target.routes(options.dryRun), target.isEager)
+    val manifests = rewrite.manifests(state, results)
+    if (!options.dryRun) rewrite.write(state, manifests)
+    (results, manifests)
   }
 
   /** No query would ever delete the files of a failed erasure, which contain rows, too. */
@@ -180,18 +180,11 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
     query.state(join, query.setOf(join, before), query.setOf(join, after))
   }
 
-  private def writeNext(target: ErasedJoin): Unit = query.nextVersion(target.state).foreach { next =>
-    rewrite.write(
-      next,
-      rewrite.manifests(next, rewrite.split(next, target.routes(options.dryRun), target.isEager))
-    )
-  }
-
   /** A query that runs elsewhere and has nothing to do isn't seen. It would begin this batch next. */
   private def endOthers(): Unit = if (!query.isCutOff) {
     query.checkAlone()
     try spark.beginEmptyBatch(completed)
-    catch { case _: FileAlreadyExistsException => throw RewriteErrors.inUse(checkpoint) }
+    catch { case _: FileAlreadyExistsException => throw query.inUse }
   }
 
   private def turnOver(targets: Seq[ErasedJoin]): Unit = {
@@ -212,7 +205,7 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
     ): Unit
 
   private def checkCompleted(): Unit =
-    if (spark.completedBatches(checkpoint).last != completed) throw RewriteErrors.inUse(checkpoint)
+    if (spark.completedBatches(checkpoint).last != completed) throw query.inUse
 
   private def deleteFormer(target: ErasedJoin): Unit = {
     val layout = target.state.after.layout
@@ -228,7 +221,7 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
   private def layOut(target: ErasedJoin, from: Seq[StateLayout], to: Seq[StateLayout]): Unit = {
     query.checkAlone()
     if (!JoinCheckpoint.layOut(target.directory, conf, version, to)(_ == from))
-      throw RewriteErrors.inUse(checkpoint)
+      throw query.inUse
   }
 
   private def isReplaced(target: ErasedJoin): Boolean = {
@@ -316,14 +309,7 @@ final case class EraseReport(
     rows: Long,
     bytes: Long,
     untouched: Seq[String]
-) {
-
-  /** For Python. */
-  def json: String = {
-    implicit val formats: Formats = Serialization.formats(NoTypeHints)
-    Serialization.write(this)
-  }
-}
+)
 
 /** The rows of one side of a join.
   *

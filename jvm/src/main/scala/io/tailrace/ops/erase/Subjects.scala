@@ -17,10 +17,11 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
 import org.apache.spark.sql.types.{ArrayType, DataType, StringType, StructField, StructType}
 
-import io.tailrace.common.Errors
+import io.tailrace.common.Errors.{refuse, stateError}
+import io.tailrace.common.{Errors, TailraceAnalysisException, TailraceStateException}
 import io.tailrace.join.JoinCheckpoint
 import io.tailrace.ops.inspect.{StateColumns, StateDecoder}
-import io.tailrace.ops.rewrite.{JoinState, RowRoute, RowRoutes}
+import io.tailrace.ops.rewrite.{JoinState, RowNumbers, RowRoute, RowRoutes}
 import io.tailrace.state._
 
 /** The rows that a user wants erased: those of a condition, or of the subjects of a table. */
@@ -342,7 +343,7 @@ private final class ErasureRoute(
   private var lastRow: InternalRow = _
 
   /** The numbers of erased left rows, where other stores refer to them. */
-  private var lefts: Option[Array[Long]] = None
+  private var lefts: Option[RowNumbers] = None
 
   override def counts: Map[String, Long] = erased.toMap
 
@@ -350,23 +351,11 @@ private final class ErasureRoute(
   override def begin(state: LoadedState): Unit = {
     val kinds = state.sections.map(_.section.kind).toSet
     if (kinds(LeftTimeSorted) && (kinds(LeftKeySorted) || kinds(JoinedIndicator)))
-      lefts = left.map(test => numbersOf(state, test))
+      lefts =
+        left.map(test => RowNumbers.of(state, LeftTimeSorted)((live, row) => test(decoder.left(live, row))))
   }
 
-  private def numbersOf(state: LoadedState, test: InternalRow => Boolean): Array[Long] = {
-    val found = mutable.ArrayBuilder.make[Long]
-    val living = LivingRows.of(state)
-    val sections = state.sections.filter(_.section.kind == LeftTimeSorted)
-    LiveSection.prepare(sections)
-    sections.foreach { live =>
-      living.foreachRow(live)(row => if (test(decoder.left(live, row))) found += row.seq)
-    }
-    val all = found.result()
-    Arrays.sort(all)
-    all
-  }
-
-  private def isErasedLeft(seq: Long): Boolean = lefts.exists(Arrays.binarySearch(_, seq) >= 0)
+  private def isErasedLeft(seq: Long): Boolean = lefts.exists(_.has(seq))
 
   override def target(live: LiveSection, row: RunCursor, keyed: RunCursor): Int = {
     val side = live.section.kind match {
@@ -406,4 +395,74 @@ private final class ErasureRoute(
     }
     lastRow
   }
+}
+
+/** The errors of an erasure. */
+object EraseErrors {
+
+  /** @param reason "it names no column" */
+  def conditionInvalid(condition: String, reason: String): TailraceAnalysisException =
+    refuse("TAILRACE_STATE_ERASE_CONDITION", "condition" -> condition, "reason" -> reason)
+
+  /** @param columns of the join, by side, as text */
+  def notOfJoin(condition: String, operator: Long, columns: String): TailraceAnalysisException = refuse(
+    "TAILRACE_STATE_ERASE_COLUMNS",
+    "condition" -> condition,
+    "operator" -> operator,
+    "columns" -> columns
+  )
+
+  def ambiguous(column: String, operator: Long): TailraceAnalysisException =
+    refuse("TAILRACE_STATE_ERASE_AMBIGUOUS", "column" -> column, "operator" -> operator)
+
+  def otherOperators(checkpoint: String, operators: Seq[String]): TailraceStateException = stateError(
+    "TAILRACE_STATE_ERASE_OTHERS",
+    null,
+    "path" -> checkpoint,
+    "operators" -> operators.mkString(", ")
+  )
+
+  /** @param keys that all labels have */
+  def ofLabel(column: String, label: String, operator: Long, keys: Seq[String]): TailraceAnalysisException =
+    refuse(
+      "TAILRACE_STATE_ERASE_LABEL_KEY",
+      "column" -> column,
+      "label" -> label,
+      "operator" -> operator,
+      "keys" -> keys.mkString(", ")
+    )
+
+  /** @param condition of the user, on columns of impressions that their touches don't have
+    * @param keys      that all labels have
+    */
+  def touches(
+      condition: String,
+      label: String,
+      operator: Long,
+      keys: Seq[String]
+  ): TailraceAnalysisException = refuse(
+    "TAILRACE_STATE_ERASE_TOUCHES",
+    "condition" -> condition,
+    "label" -> label,
+    "operator" -> operator,
+    "keys" -> keys.mkString(", ")
+  )
+
+  /** @param recursions whose rows are in files of their own */
+  def rowsInFlight(checkpoint: String, recursions: Seq[String]): TailraceStateException = stateError(
+    "TAILRACE_STATE_ERASE_RECURSION",
+    null,
+    "path" -> checkpoint,
+    "recursions" -> recursions.mkString(", ")
+  )
+
+  def rescaleCutOff(checkpoint: String, partitions: Int): TailraceStateException =
+    stateError("TAILRACE_STATE_ERASE_CUT_OFF", null, "path" -> checkpoint, "partitions" -> partitions)
+
+  def remains(directory: String, files: Seq[String]): TailraceStateException = stateError(
+    "TAILRACE_STATE_ERASE_REMAINS",
+    null,
+    "path" -> directory,
+    "files" -> files.mkString(", ")
+  )
 }

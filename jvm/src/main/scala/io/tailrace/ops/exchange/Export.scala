@@ -1,7 +1,6 @@
 package io.tailrace.ops.exchange
 
 import java.nio.charset.StandardCharsets.UTF_8
-import java.util.Arrays
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
@@ -10,7 +9,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, JoinedRow, UnsafeProjection}
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.functions.{col, unix_micros}
-import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession, SparkState}
+import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame}
 import org.apache.spark.util.SerializableConfiguration
@@ -20,7 +19,7 @@ import io.tailrace.common.WatermarkRules.{behind, ofMillis, saturatingAdd}
 import io.tailrace.common.{LiteralPath, OnFailure, TailraceConf}
 import io.tailrace.join.{Growth, JoinCheckpoint}
 import io.tailrace.ops.inspect.{StateColumns, StateDecoder}
-import io.tailrace.ops.rewrite.{JoinState, MatchesOfLefts, RewriteErrors, StoppedQuery, StoredState}
+import io.tailrace.ops.rewrite._
 import io.tailrace.state._
 
 /** Writes the buffered rows of a checkpoint's joins as Parquet, with the columns of the user's streams. The query must
@@ -37,8 +36,7 @@ import io.tailrace.state._
   * }}}
   */
 private[tailrace] final class Export(session: SparkSession, checkpoint: String, directory: String) {
-  private val query =
-    new StoppedQuery(session, checkpoint, "an export", RewriteErrors.inUse(checkpoint))
+  private val query = new StoppedQuery(session, checkpoint, "an export")
   private val to = LiteralPath.of(directory)
   private val destination = new ExportDirectory(to, query.conf)
   import query.{completed, conf, spark, version}
@@ -109,7 +107,7 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
     val stored = new StoredTables(join, columns)
     import stored.facts
     val behind =
-      Option.when(facts.hasLateRows && columns.part.isEmpty) {
+      Option.when(facts.lateRows.nonEmpty && columns.part.isEmpty) {
         ReadRows.freeName("_behind", columns.rightKeys ++ columns.right.map(_.name))
       }
     val left = state.where("side = 'left'").select("left.*")
@@ -146,16 +144,15 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
 
   /** The facts that aren't in the buffered rows: each task reads a partition's state on its own. */
   private final class StoredTables(join: StoredState, columns: StateColumns) {
-    private val layout = query.holding(join)
-    private val set = query.setOf(join, layout)
-    private val state = query.state(join, set, set)
+    private val state = query.state(join)
+    private val partitions = state.before.layout.partitions
     private val hadoopConf = new SerializableConfiguration(conf)
     private val rightColumns = StructType(
       columns.key.zip(columns.rightKeys).map { case (key, rightName) => key.copy(name = rightName) } ++
         columns.right
     )
 
-    val facts: StateFacts = StateFacts.read(state, conf)
+    val facts = new StateFacts(state.manifests(conf))
 
     def matches: DataFrame = {
       val (of, columnsOf, readable) = (state, columns, hadoopConf)
@@ -183,7 +180,7 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
 
     private def frame(schema: StructType)(rows: Int => Iterator[InternalRow]): DataFrame = {
       val all = session.sparkContext
-        .parallelize(0 until layout.partitions, layout.partitions)
+        .parallelize(0 until partitions, partitions)
         .flatMap(partition => rows(partition))
       SparkPlans.frameOf(session, all, schema)
     }
@@ -242,14 +239,7 @@ private[exchange] final class MatchedRows(
   private val opened = new PartitionState(join, partition, conf)
   import opened.state
 
-  private lazy val rights: Array[Long] = {
-    val found = Array.newBuilder[Long]
-    val living = LivingRows.of(state)
-    opened.sections(StoreKind.RightKeySorted).foreach(living.foreachRow(_)(found += _.seq))
-    val all = found.result()
-    Arrays.sort(all)
-    all
-  }
+  private lazy val rights = RowNumbers.of(state, StoreKind.RightKeySorted)((_, _) => true)
 
   def iterator: Iterator[InternalRow] = {
     val number = partition
@@ -267,7 +257,7 @@ private[exchange] final class MatchedRows(
           Array[Any](
             number,
             seq,
-            Arrays.binarySearch(rights, seq) >= 0,
+            rights.has(seq),
             decoder.left(of, whole).copy(),
             right(new JoinedRow(decoder.key(of, whole), value))
           )
@@ -328,59 +318,13 @@ private[exchange] object MissedMatches {
   }
 }
 
-/** The facts in the partitions of a join's state besides its rows. */
-private[exchange] final class StateFacts(manifests: Seq[Manifest]) {
-
-  /** Results of left rows up to this time were emitted in all partitions. */
-  def expiredThrough: Long = manifests.map(_.expiredThrough).min
-  def operatorTime: Long = manifests.map(_.rightExpiredThrough).min
-
-  /** The latest time of all partitions: after it all can amend. */
-  def amendsAfter: Option[Long] =
-    Option.when(manifests.forall(_.amendsAfter.nonEmpty))(manifests.flatMap(_.amendsAfter).max)
-
-  /** True if there were late rows that left rows in the state don't get. */
-  def hasLateRows: Boolean = manifests.exists(_.lateRows.nonEmpty)
-
-  /** True if left rows that were emitted may be amended. */
-  def hasEmitted: Boolean = manifests.exists { manifest =>
-    val after = manifest.amendsAfter.getOrElse(Long.MinValue)
-    manifest.runs.exists(_.sections.exists(of => of.kind == StoreKind.LeftOut && of.maxTime > after))
-  }
-}
-
-private[exchange] object StateFacts {
-  private val Threads = 32
-
-  def read(join: JoinState, conf: Configuration): StateFacts = {
-    val manifests = new Array[Manifest](join.before.layout.partitions)
-    SparkState.sideBySide("tailrace-export", Threads, manifests.indices) { partition =>
-      val files = join.files(join.before, partition, conf)
-      manifests(partition) = files.readManifest(join.version, join.before.id(partition))
-    }
-    new StateFacts(manifests.toSeq)
-  }
-}
-
 /** A partition's state that a task of an export reads, until the task ends. */
 private[exchange] final class PartitionState(join: JoinState, partition: Int, conf: Configuration) {
-  private val outside = new OutsideState(
-    SparkState.localDirectory(s"tailrace-export-${join.operator}-$partition"),
-    join.files(join.before, partition, conf),
-    join.version,
-    join.before.id(partition),
-    join.shapes
-  )
+  private val outside = join.open(partition, conf)
   // Listeners run in reverse order: cursors are closed before it.
   TaskContext.get().addTaskCompletionListener[Unit](_ => outside.close())
 
   def state: LoadedState = outside.state
-
-  def sections(kind: StoreKind): Seq[LiveSection] = {
-    val found = state.sections.filter(_.section.kind == kind)
-    LiveSection.prepare(found)
-    found
-  }
 
   /** The rows of a store that count, section by section.
     *
@@ -391,7 +335,9 @@ private[exchange] final class PartitionState(join: JoinState, partition: Int, co
       row: (LiveSection, RunCursor) => InternalRow
   ): Iterator[InternalRow] = {
     val rule = LivingRows.of(state).in(kind).after(after)
-    sections(kind).iterator.flatMap { live =>
+    val sections = state.sections.filter(_.section.kind == kind)
+    LiveSection.prepare(sections)
+    sections.iterator.flatMap { live =>
       val cursor = rule.cursor(live)
       TaskContext.get().addTaskCompletionListener[Unit](_ => cursor.close())
       Iterator

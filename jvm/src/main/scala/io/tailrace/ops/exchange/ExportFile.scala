@@ -13,7 +13,8 @@ import org.json4s.jackson.Serialization
 import org.json4s.{Formats, JInt, JNothing, NoTypeHints}
 
 import io.tailrace.checkpoint.{CheckedText, DurableFiles}
-import io.tailrace.common.LiteralPath
+import io.tailrace.common.Errors.refuse
+import io.tailrace.common.{LiteralPath, TailraceAnalysisException}
 
 /** The description of an export's files: `_tailrace_export.json` in its directory, written last.
   *
@@ -41,9 +42,6 @@ final case class ExportReport(
 
   /** The watermark of the batch: rows of the next one are late by it. */
   def lateWatermarkMs: Long = ExportFile.watermarkOf(entry)
-
-  /** For Python. */
-  def json: String = ExportFile.json(this)
 }
 
 /** @param path below `sources` of the export */
@@ -90,8 +88,6 @@ private[exchange] object ExportFile {
     new CheckedText("tailrace-export", "the description of an export", OldestFormat, Format)
   private implicit val formats: Formats = Serialization.formats(NoTypeHints)
 
-  def json(report: ExportReport): String = Serialization.write(report)
-
   /** @param entry of Spark's offset log */
   def watermarkOf(entry: String): Long = {
     val JInt(watermark) = (parse(entry) \ "batchWatermarkMs"): @unchecked
@@ -99,7 +95,9 @@ private[exchange] object ExportFile {
   }
 
   def write(directory: Path, conf: Configuration, report: ExportReport): Unit =
-    DurableFiles.in(directory, conf).write(new Path(directory, Name))(_.write(checked.encode(json(report))))
+    DurableFiles
+      .in(directory, conf)
+      .write(new Path(directory, Name))(_.write(checked.encode(Serialization.write(report))))
 
   def read(directory: Path, conf: Configuration): ExportReport = {
     val path = new Path(directory, Name)
@@ -229,4 +227,46 @@ private[exchange] object ReadRows {
     val taken = columns.map(_.toLowerCase(Locale.ROOT)).toSet
     Iterator.iterate(wish)("_" + _).find(name => !taken(name)).get
   }
+}
+
+/** The errors of an export and of an import. */
+object ExchangeErrors {
+
+  def noExport(path: String): TailraceAnalysisException =
+    refuse("TAILRACE_STATE_EXCHANGE_NO_EXPORT", "path" -> path)
+
+  /** @param what the part that can't be imported: "operator 1 (stateStoreSave)" */
+  def unsupported(what: Seq[String]): TailraceAnalysisException =
+    refuse("TAILRACE_STATE_EXCHANGE_UNSUPPORTED", "what" -> what.mkString(", "))
+
+  /** @param columns that the join has, and that the rows lack or have of another type */
+  def columns(side: String, columns: Seq[String]): TailraceAnalysisException =
+    refuse("TAILRACE_STATE_EXCHANGE_COLUMNS", "side" -> side, "columns" -> columns.mkString(", "))
+
+  /** @param columns of a join that Parquet has no type for */
+  def types(operator: Long, columns: Seq[String]): TailraceAnalysisException = refuse(
+    "TAILRACE_STATE_EXCHANGE_TYPES",
+    "operator" -> operator,
+    "columns" -> columns.mkString(", ")
+  )
+
+  /** @param missing paths of files, below the export's */
+  def incomplete(path: String, missing: Seq[String]): TailraceAnalysisException = {
+    val (named, more) = missing.splitAt(MostFiles)
+    val files = named.mkString(", ") + (if (more.isEmpty) "" else s" and ${more.size} more")
+    refuse("TAILRACE_STATE_EXCHANGE_INCOMPLETE", "path" -> path, "files" -> files)
+  }
+
+  /** @param what "label 'click' with an attribution" */
+  def queryNeeded(path: String, what: Seq[String]): TailraceAnalysisException =
+    refuse("TAILRACE_STATE_EXCHANGE_QUERY_NEEDED", "path" -> path, "what" -> what.mkString(", "))
+
+  /** @param reason why an import would give other rows than the query that was exported */
+  def unfit(path: String, reason: String): TailraceAnalysisException =
+    refuse("TAILRACE_STATE_EXCHANGE_UNFIT", "path" -> path, "reason" -> reason)
+
+  private val MostFiles = 5
+
+  /** @param what "3 left rows have no time" */
+  def rows(what: String): TailraceAnalysisException = refuse("TAILRACE_STATE_EXCHANGE_ROWS", "what" -> what)
 }

@@ -1,10 +1,17 @@
 package io.tailrace.ops.inspect
 
+import java.util.Arrays
+
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.expressions.{Expression, Literal, NamedReference}
 import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+import org.apache.spark.unsafe.Platform
 
-import io.tailrace.join.Side
+import io.tailrace.common.{Errors, TailraceAnalysisException}
+import io.tailrace.join.{JoinCheckpoint, KeyPartitions, Side}
+import io.tailrace.state.{KeyEncoder, RowLayout, RunCursor}
 
 /** The part of a query's filters that leaves out sections, pages or partitions.
   *
@@ -151,4 +158,167 @@ private[inspect] object AskedRows {
         }
     }
   }
+}
+
+/** The keys, encoded, of which a query asks for the rows in one partition.
+  *
+  * {{{
+  *   key.user_id IN (7, 8)                     partition 1: 7 in part 0    partition 3: 7 in part 1, 8
+  *   hot key 7 in two parts                    left rows of 7 are in one of both, right ones in both
+  * }}}
+  *
+  * @param left  of left rows
+  * @param right of right rows: the first parts of hot keys
+  */
+private[inspect] final case class KeyLookup(left: Seq[Array[Byte]], right: Seq[Array[Byte]]) {
+  def of(side: String): Seq[Array[Byte]] = if (side == Side.Left) left else right
+}
+
+private[inspect] object KeyLookup {
+
+  /** With more keys than this, all rows are read. */
+  private val MostKeys = 10000
+
+  /** The lookup in each partition, if the filters give all columns of the key. Other partitions have no
+    * row of these keys.
+    */
+  def of(columns: StateColumns, asked: AskedRows, partitions: Int): Option[Map[Int, KeyLookup]] = {
+    val wanted = columns.key.map { column =>
+      if (column.name == JoinCheckpoint.Part) columns.parts.map(0 until _) else asked.keys.get(column.name)
+    }
+    val count =
+      wanted.flatten.foldLeft(1L)((product, values) => Math.min(MostKeys + 1L, product * values.size))
+    Option.when(wanted.forall(_.nonEmpty) && count <= MostKeys) {
+      val types = columns.key.map(_.dataType)
+      val encoder = new KeyEncoder(types.indices.toArray, types.toArray)
+      val places = new KeyPartitions(types, Seq(partitions))
+      val keys = wanted.flatten.foldLeft(Seq(Vector.empty[Any]))((keys, values) =>
+        keys.flatMap(k => values.map(k :+ _))
+      )
+      val placed = keys.map { values =>
+        val length = encoder.encode(new GenericInternalRow(values.toArray))
+        val key = Arrays.copyOf(encoder.bytes, length)
+        (places.of(key).getInt(0), key, columns.part.forall(values(_) == 0))
+      }
+      placed.groupBy(_._1).map { case (partition, found) =>
+        val distinct = found
+          .sortWith((a, b) => Arrays.compareUnsigned(a._2, b._2) < 0)
+          .foldLeft(Vector.empty[(Array[Byte], Boolean)]) { case (before, (_, key, isFirst)) =>
+            if (before.lastOption.exists(last => Arrays.equals(last._1, key))) before
+            else before :+ (key -> isFirst)
+          }
+        partition -> KeyLookup(distinct.map(_._1), distinct.filter(_._2).map(_._1))
+      }
+    }
+  }
+}
+
+/** Keys that are looked for in the sections of a side. */
+private[inspect] final class SoughtKeys(sorted: Seq[Array[Byte]]) {
+  private val at = Platform.BYTE_ARRAY_OFFSET.toLong
+
+  // Rows without values, as cursors compare them.
+  private val rows = sorted.map(key => RowLayout.ofKey(key, key.length)).toArray
+
+  /** True if the row has one of the keys. */
+  def has(row: RunCursor): Boolean = {
+    var (low, high) = (0, rows.length)
+    while (low < high) {
+      val middle = (low + high) >>> 1
+      val compared = row.compareKey(rows(middle), at)
+      if (compared == 0) return true
+      if (compared < 0) high = middle else low = middle + 1
+    }
+    false
+  }
+
+  /** Goes through a section that is in the order of keys. */
+  final class Walk(row: RunCursor) {
+    private var next = 0
+
+    /** Goes to the first row with one of the keys. */
+    def first(): Unit = if (rows.nonEmpty) {
+      row.seekKey(rows(0), at)
+      settle()
+    }
+
+    /** Goes on from where the cursor is. @return whether there is a row */
+    def settle(): Boolean = {
+      var compared = 1
+      while (isInside && { compared = row.compareKey(rows(next), at); compared != 0 })
+        if (compared < 0) row.advanceTo(rows(next), at) else next += 1
+      isInside
+    }
+
+    private def isInside: Boolean = row.isValid && next < rows.length
+  }
+}
+
+/** The options of `tailrace-state`.
+  *
+  * @param path     the checkpoint
+  * @param of       the contents that are read
+  * @param version  that of the newest completed batch by default
+  * @param from     the version that it is compared with
+  * @param operator number or name of an operator
+  */
+private[inspect] final case class StateOptions(
+    path: String,
+    of: StateContent,
+    version: Option[Long],
+    from: Option[Long],
+    operator: Option[String]
+)
+
+private[inspect] object StateOptions {
+  private val Known = Set("path", "of", "version", "from_version", "operator")
+
+  def read(options: CaseInsensitiveStringMap): StateOptions = {
+    import scala.jdk.CollectionConverters._
+    options.keySet.asScala.find(!Known(_)).foreach { other =>
+      throw invalid(
+        other,
+        options.get(other),
+        s"left out; the options are ${Known.-("path").toSeq.sorted.mkString(", ")}"
+      )
+    }
+    def text(option: String) = Option(options.get(option))
+    def number(option: String) = text(option).map { value =>
+      value.toLongOption.getOrElse(throw invalid(option, value, "a whole number"))
+    }
+    val path =
+      text("path").getOrElse(throw invalid("path", "", "the checkpoint of a query: .load(CHECKPOINT)"))
+    val of = text("of").fold[StateContent](StateContent.Rows) { name =>
+      StateContent.all
+        .find(_.name == name.toLowerCase)
+        .getOrElse(throw invalid("of", name, s"one of ${StateContent.all.map(_.name).mkString(", ")}"))
+    }
+    val (version, from) = (number("version"), number("from_version"))
+    from.foreach { before =>
+      if (of != StateContent.Rows)
+        throw invalid("from_version", before.toString, "left out unless `of` is rows")
+      if (version.exists(_ < before))
+        throw invalid("from_version", before.toString, s"at most `version`, ${version.get}")
+    }
+    StateOptions(path, of, version, from, text("operator"))
+  }
+
+  def invalid(option: String, value: String, allowed: String): TailraceAnalysisException =
+    Errors.optionInvalid("""spark.read.format("tailrace-state")""", option, value, allowed)
+}
+
+/** The contents of a query's operators, of which the format shows one at a time.
+  *
+  * @param name of the option `of`
+  */
+private[inspect] sealed abstract class StateContent(val name: String)
+
+private[inspect] object StateContent {
+  case object Rows extends StateContent("rows")
+  case object Marks extends StateContent("marks")
+  case object Hosts extends StateContent("hosts")
+  case object Partitions extends StateContent("partitions")
+  case object InFlight extends StateContent("rows_in_flight")
+
+  val all: Seq[StateContent] = Seq(Rows, Marks, Hosts, Partitions, InFlight)
 }

@@ -19,50 +19,44 @@ import io.tailrace.watermark.ProgressLog
 
 /** Rows that an operator keeps in files of its own: one task per operator, because there may be millions of them.
   *
-  * @param root    of the operators' directories, below the checkpoint; each has the name of its operator
-  * @param columns of an operator
+  * @param root      of the operators' directories, below the checkpoint; each has the name of its operator
+  * @param isUniform whether all operators have the same columns
+  * @param batches   the batches after which the files of these names in a directory still say what there is
+  * @param table     the columns and tasks of operators, at the end of a batch. It throws if files of it are gone, or
+  *                  damaged
   */
-private[inspect] abstract class KeptContent(val root: String) {
+private[inspect] final class KeptContent(
+    val root: String,
+    val isUniform: Boolean,
+    val batches: Seq[String] => Seq[Long],
+    val table: (Seq[KeptOperator], Long, Configuration) => (StructType, Seq[KeptFile])
+)
 
-  /** The batches after which the files in a directory still say what there is.
+private[inspect] object KeptContent {
+
+  /** Operators that all have the same columns, and a task each.
     *
-    * @param names of the files
+    * @param rows of an operator after a batch, from the files of a directory
     */
-  def batches(names: Seq[String]): Seq[Long]
-
-  /** @param batch whose end is looked at
-    * @throws io.tailrace.common.TailraceStateException if files of it are gone, or damaged
-    */
-  def table(operators: Seq[KeptOperator], batch: Long, conf: Configuration): (StructType, Seq[KeptFile])
-
-  /** True if all operators have the same columns. */
-  def isUniform: Boolean
-}
-
-/** Operators that all have the same columns, and a task each. */
-private[inspect] abstract class UniformContent(root: String) extends KeptContent(root) {
-  protected def columns: StructType
-
-  /** The file of an operator after a batch. */
-  protected def file(operator: KeptOperator, batch: Long): KeptFile
-
-  override def table(
-      operators: Seq[KeptOperator],
-      batch: Long,
-      conf: Configuration
-  ): (StructType, Seq[KeptFile]) =
-    columns -> operators.map(file(_, batch))
-
-  override def isUniform: Boolean = true
+  def uniform(root: String, columns: StructType, batches: Seq[String] => Seq[Long])(
+      rows: (UTF8String, Path, Long, Configuration) => Iterator[InternalRow]
+  ): KeptContent = new KeptContent(
+    root,
+    isUniform = true,
+    batches,
+    (operators, batch, _) =>
+      columns -> operators.map { case KeptOperator(name, directory) =>
+        KeptFile(conf => new KeptRows(rows(Kept.text(name), new Path(directory), batch, conf.value)))
+      }
+  )
 }
 
 /** An operator that keeps files. */
 private[inspect] final case class KeptOperator(name: String, directory: String)
 
 /** A file that one task reads. */
-private[inspect] trait KeptFile extends InputPartition {
-  def rows(conf: SerializableConfiguration): PartitionReader[InternalRow]
-}
+private[inspect] final case class KeptFile(rows: SerializableConfiguration => PartitionReader[InternalRow])
+    extends InputPartition
 
 private[inspect] final class KeptTable(
     override protected val content: String,
@@ -96,19 +90,29 @@ private[inspect] final class KeptRows(rows: Iterator[InternalRow]) extends Parti
 
 private[inspect] object KeptTable {
   private val contents = Map[StateContent, KeptContent](
-    StateContent.Marks -> KeptMarks,
-    StateContent.Hosts -> KeptHosts,
-    StateContent.Partitions -> KeptPartitions,
-    StateContent.InFlight -> KeptInFlight
+    StateContent.Marks -> KeptMarks.content,
+    StateContent.Hosts -> KeptHosts.content,
+    StateContent.Partitions -> KeptPartitions.content,
+    StateContent.InFlight -> KeptInFlight.content
   )
 
   def of(asked: StateContent, options: StateOptions, conf: Configuration): StateTable = {
     val content = contents(asked)
     val root = LiteralPath.of(options.path)
     val completed = new SparkCheckpoint(root, conf).completedBatches(options.path)
-    val operators = chosen(content, options, operatorsOf(content, root, conf), root, conf)
+    val operators = chosen(content, options, root, conf)
+    options.version.foreach { version =>
+      val kept = operators.map { operator =>
+        val directory = new Path(operator.directory)
+        content.batches(DurableFiles.in(directory, conf).names(directory)).toSet
+      }
+      val retained = completed.filter(batch => kept.forall(_.contains(batch))).map(_ + 1)
+      if (!retained.contains(version)) {
+        val ranges = CheckpointInspection.ranges(retained)
+        throw Errors.checkpointVersionNotRetained(options.path, version, ranges)
+      }
+    }
     val version = options.version.getOrElse(completed.last + 1)
-    if (options.version.nonEmpty) checkRetained(content, operators, options.path, version, completed, conf)
     val (columns, files) = content.table(operators, version - 1, conf)
     val names = operators.map(_.name).mkString(", ")
     new KeptTable(
@@ -128,10 +132,10 @@ private[inspect] object KeptTable {
   private def chosen(
       content: KeptContent,
       options: StateOptions,
-      all: Seq[KeptOperator],
       root: Path,
       conf: Configuration
   ): Seq[KeptOperator] = {
+    val all = operatorsOf(content, root, conf)
     if (all.isEmpty) {
       val others = contents.collect { case (of, other) if operatorsOf(other, root, conf).nonEmpty => of.name }
       val there = (StateContent.Rows.name +: others.toSeq.sorted).mkString(", ")
@@ -145,23 +149,6 @@ private[inspect] object KeptTable {
         s"one of ${all.map(_.name).mkString(", ")}"
       )
     found
-  }
-
-  private def checkRetained(
-      content: KeptContent,
-      operators: Seq[KeptOperator],
-      checkpoint: String,
-      version: Long,
-      completed: Seq[Long],
-      conf: Configuration
-  ): Unit = {
-    val kept = operators.map { operator =>
-      val directory = new Path(operator.directory)
-      content.batches(DurableFiles.in(directory, conf).names(directory)).toSet
-    }
-    val retained = completed.filter(batch => kept.forall(_.contains(batch))).map(_ + 1)
-    if (!retained.contains(version))
-      throw Errors.checkpointVersionNotRetained(checkpoint, version, CheckpointInspection.ranges(retained))
   }
 }
 
@@ -191,8 +178,8 @@ private object Kept {
 }
 
 /** The marks of replay filters: how far each origin has come. */
-private[inspect] object KeptMarks extends UniformContent(MarkLog.Root) {
-  override protected val columns: StructType = new StructType()
+private object KeptMarks {
+  private val columns = new StructType()
     .add("filter", StringType, nullable = false)
     .add("producer", LongType, nullable = false)
     .add("source_partition", IntegerType, nullable = false)
@@ -201,63 +188,54 @@ private[inspect] object KeptMarks extends UniformContent(MarkLog.Root) {
     .add("missing", LongType, nullable = false)
     .add("last_seen", TimestampType)
 
-  override def batches(names: Seq[String]): Seq[Long] =
-    Kept.sinceSnapshot(names, MarkLog.Snapshot, isWhole = true)
-
-  override protected def file(operator: KeptOperator, batch: Long): KeptFile = Marks(operator, batch)
-
-  private final case class Marks(filter: KeptOperator, batch: Long) extends KeptFile {
-    override def rows(conf: SerializableConfiguration): PartitionReader[InternalRow] = {
-      val log = new MarkLog(new Path(filter.directory), conf.value, ReplaySettings(filter.name))
-      val marks = log.load(log.before(batch + 1), None)
-      val name = Kept.text(filter.name)
-      val homes = (0 until marks.homes.size).map(home => Kept.text(marks.homes.name(home).get))
-      new KeptRows((0 until marks.size).iterator.map { entry =>
-        val (home, seen) = (marks.home(entry), marks.lastSeenMs(entry))
-        InternalRow(
-          name,
-          marks.pid(entry),
-          marks.partition(entry),
-          if (homes.indices.contains(home)) homes(home) else null,
-          marks.mark(entry),
-          marks.gaps(entry),
-          if (seen == Long.MinValue) null else seen * 1000
-        )
-      })
+  val content: KeptContent = KeptContent.uniform(
+    MarkLog.Root,
+    columns,
+    Kept.sinceSnapshot(_, MarkLog.Snapshot, isWhole = true)
+  ) { (name, directory, batch, conf) =>
+    val log = new MarkLog(directory, conf, ReplaySettings(name.toString))
+    val marks = log.load(log.before(batch + 1), None)
+    val homes = (0 until marks.homes.size).map(home => Kept.text(marks.homes.name(home).get))
+    (0 until marks.size).iterator.map { entry =>
+      val (home, seen) = (marks.home(entry), marks.lastSeenMs(entry))
+      InternalRow(
+        name,
+        marks.pid(entry),
+        marks.partition(entry),
+        if (homes.indices.contains(home)) homes(home) else null,
+        marks.mark(entry),
+        marks.gaps(entry),
+        if (seen == Long.MinValue) null else seen * 1000
+      )
     }
   }
 }
 
 /** The hosts of accurate watermarks: how far the log of each has been read. */
-private[inspect] object KeptHosts extends UniformContent(ProgressLog.Root) {
-  override protected val columns: StructType = new StructType()
+private object KeptHosts {
+  private val columns = new StructType()
     .add("watermark", StringType, nullable = false)
     .add("host", StringType, nullable = false)
     .add("latest", TimestampType)
     .add("ahead_of_clock", LongType, nullable = false)
     .add("low_watermark", TimestampType)
 
-  override def batches(names: Seq[String]): Seq[Long] =
-    Kept.sinceSnapshot(names, ProgressLog.Snapshot, isWhole = false)
-
-  override protected def file(operator: KeptOperator, batch: Long): KeptFile = Hosts(operator, batch)
-
-  private final case class Hosts(watermark: KeptOperator, batch: Long) extends KeptFile {
-    override def rows(conf: SerializableConfiguration): PartitionReader[InternalRow] = {
-      val log = new ProgressLog(new Path(watermark.directory), conf.value, beginsAnew = false)
-      val (low, hosts) = log.read(batch)
-      val name = Kept.text(watermark.name)
-      new KeptRows((0 until hosts.size).iterator.map { host =>
-        val latest = Kept.time(hosts.time(host))
-        InternalRow(name, Kept.text(hosts.name(host)), latest, hosts.future(host), Kept.time(low))
-      })
+  val content: KeptContent = KeptContent.uniform(
+    ProgressLog.Root,
+    columns,
+    Kept.sinceSnapshot(_, ProgressLog.Snapshot, isWhole = false)
+  ) { (name, directory, batch, conf) =>
+    val (low, hosts) = new ProgressLog(directory, conf, beginsAnew = false).read(batch)
+    (0 until hosts.size).iterator.map { host =>
+      val latest = Kept.time(hosts.time(host))
+      InternalRow(name, Kept.text(hosts.name(host)), latest, hosts.future(host), Kept.time(low))
     }
   }
 }
 
 /** The source partitions of synced joins: how far each has been read, and which of them a side waits for. */
-private[inspect] object KeptPartitions extends UniformContent(SyncLog.Root) {
-  override protected val columns: StructType = new StructType()
+private object KeptPartitions {
+  private val columns = new StructType()
     .add("join", StringType, nullable = false)
     .add("side", StringType, nullable = false)
     .add("partition", StringType, nullable = false)
@@ -266,19 +244,15 @@ private[inspect] object KeptPartitions extends UniformContent(SyncLog.Root) {
     .add("excluded", BooleanType, nullable = false)
     .add("side_read_through", TimestampType)
 
-  override def batches(names: Seq[String]): Seq[Long] = Kept.numbered(names).map(_._1)
-
-  override protected def file(operator: KeptOperator, batch: Long): KeptFile = Partitions(operator, batch)
-
-  private final case class Partitions(join: KeptOperator, batch: Long) extends KeptFile {
-    override def rows(conf: SerializableConfiguration): PartitionReader[InternalRow] = {
-      val progress = new SyncLog(new Path(join.directory), conf.value).read(batch)
-      val rows = for {
+  val content: KeptContent = KeptContent.uniform(SyncLog.Root, columns, Kept.numbered(_).map(_._1)) {
+    (name, directory, batch, conf) =>
+      val progress = new SyncLog(directory, conf).read(batch)
+      for {
         side <- SyncSide.values.iterator
         state = progress.side(side)
         partition <- state.known
       } yield InternalRow(
-        Kept.text(join.name),
+        name,
         Kept.text(side.name),
         Kept.text(partition.name),
         Kept.time(partition.latest),
@@ -286,45 +260,39 @@ private[inspect] object KeptPartitions extends UniformContent(SyncLog.Root) {
         partition.excluded,
         Kept.time(state.low)
       )
-      new KeptRows(rows)
-    }
   }
 }
 
 /** The rows that a recursion has fed back, which its next micro-batch reads. */
-private[inspect] object KeptInFlight extends KeptContent(FeedbackLog.Root) {
-  override def isUniform: Boolean = false
-  override def batches(names: Seq[String]): Seq[Long] = Kept.numbered(names).map(_._1)
+private object KeptInFlight {
+  val content: KeptContent =
+    new KeptContent(FeedbackLog.Root, isUniform = false, Kept.numbered(_).map(_._1), table)
 
-  override def table(
-      operators: Seq[KeptOperator],
-      batch: Long,
-      conf: Configuration
-  ): (StructType, Seq[KeptFile]) = {
+  private def table(operators: Seq[KeptOperator], batch: Long, conf: Configuration) = {
     val Seq(recursion) = operators: @unchecked
     val rounds = KeptRounds.of(new Path(recursion.directory), batch, conf)
     val columns = new StructType()
       .add("recursion", StringType, nullable = false)
       .add("depth", IntegerType)
       .add("row", rounds.users, nullable = false)
-    columns -> rounds.files.map(InFlight(recursion.name, _, rounds))
+    columns -> rounds.files.map(files => KeptFile(new InFlightReader(recursion.name, files, rounds, _)))
   }
 
-  private final case class InFlight(recursion: String, files: Seq[String], rounds: KeptRounds)
-      extends KeptFile {
-    override def rows(conf: SerializableConfiguration): PartitionReader[InternalRow] = {
-      val name = Kept.text(recursion)
-      val in = rounds.reader(files, conf)
-      new PartitionReader[InternalRow] {
-        override def next(): Boolean = in.next()
-        override def close(): Unit = in.close()
-        override def get(): InternalRow = {
-          val row = in.get()
-          val users = rounds.users.fields.zipWithIndex.map { case (column, i) => row.get(i, column.dataType) }
-          val depth = rounds.depth.fold[Any](null)(row.getInt(_))
-          InternalRow(name, depth, new GenericInternalRow(users))
-        }
-      }
+  private final class InFlightReader(
+      recursion: String,
+      files: Seq[String],
+      rounds: KeptRounds,
+      conf: SerializableConfiguration
+  ) extends PartitionReader[InternalRow] {
+    private val name = Kept.text(recursion)
+    private val in = rounds.reader(files, conf)
+    override def next(): Boolean = in.next()
+    override def close(): Unit = in.close()
+    override def get(): InternalRow = {
+      val row = in.get()
+      val users = rounds.users.fields.zipWithIndex.map { case (column, i) => row.get(i, column.dataType) }
+      val depth = rounds.depth.fold[Any](null)(row.getInt(_))
+      InternalRow(name, depth, new GenericInternalRow(users))
     }
   }
 }

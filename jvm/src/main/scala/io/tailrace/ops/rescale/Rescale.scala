@@ -2,12 +2,8 @@ package io.tailrace.ops.rescale
 
 import java.util.UUID
 
-import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.tailrace.{CheckpointOperator, SparkRepartition, SparkSession, SparkState}
-import org.apache.spark.util.SerializableConfiguration
-import org.json4s.jackson.Serialization
-import org.json4s.{Formats, NoTypeHints}
+import org.apache.spark.sql.tailrace.{CheckpointOperator, SparkRepartition, SparkSession}
 
 import io.tailrace.checkpoint.{DurableFiles, RepartitionTurn, SparkCheckpoint}
 import io.tailrace.common.{Arguments, OnFailure}
@@ -30,14 +26,7 @@ final case class RescaleReport(
     bytes: Long,
     dryRun: Boolean = false,
     sides: Seq[RescaledSide] = Nil
-) {
-
-  /** For Python. */
-  def json: String = {
-    implicit val formats: Formats = Serialization.formats(NoTypeHints)
-    Serialization.write(this)
-  }
-}
+)
 
 /** The rows of one side of a join.
   *
@@ -76,7 +65,7 @@ private[tailrace] final class Rescale(
     session,
     checkpoint,
     s"a rescaling to $partitions state partitions",
-    RescaleErrors.inUse(checkpoint)
+    RescaleErrors.inUse
   )
   private val rewrite = new StateRewrite(session, checkpoint, query.conf, "rescale")
   import query.{begun, completed, conf, named, spark, version}
@@ -102,8 +91,8 @@ private[tailrace] final class Rescale(
     if (dryRun) return looked(joins)
     val layouts = joins.map(join => join -> query.holding(join))
     val before = layouts.head._2.partitions
-    // For instance a newer format.
-    if (before != partitions) layouts.foreach { case (join, layout) => readManifests(join, layout) }
+    // The Spark job will read them first, and may find a newer format.
+    if (before != partitions) joins.foreach(query.state(_).manifests(conf): Unit)
     // Nothing has changed up to here.
     query.checkAlone()
     val report =
@@ -146,20 +135,9 @@ private[tailrace] final class Rescale(
     val sides =
       for ((state, rows) <- found; side <- Seq(Side.Left, Side.Right))
         yield RescaledSide(state.operator, names(state.operator), side, rows(side))
-    val manifests = states.flatMap { state =>
-      (0 until before).map(i => state.files(state.before, i, conf).readManifest(version, state.before.id(i)))
-    }
+    val manifests = states.flatMap(_.manifests(conf))
     val rows = found.map { case (_, of) => of(PartitionRoutes.All) }.sum
     RescaleReport(before, partitions, rows, StateRewrite.bytes(manifests), dryRun = true, sides)
-  }
-
-  /** Reads the files that the Spark job will read first. */
-  private def readManifests(join: StoredState, layout: StateLayout): Unit = {
-    val set = query.setOf(join, layout)
-    val state = query.state(join, set, set)
-    SparkState.sideBySide("tailrace-rescale-check", Rescale.Threads, 0 until layout.partitions) { i =>
-      state.files(set, i, conf).readManifest(version, set.id(i)): Unit
-    }
   }
 
   /** Updates the metadata that Spark's readers use. A rescaling that was killed after the turn has not updated it. */
@@ -208,7 +186,7 @@ private[tailrace] final class Rescale(
     // Another one has turned over meanwhile, and needs the directories that it has named.
     if (spark.partitions(begun) != named) {
       JoinCheckpoint.layOut(directory, conf, version, before)(_ == layouts): Unit
-      throw RescaleErrors.inUse(checkpoint)
+      throw query.inUse
     }
   }
 
@@ -252,7 +230,7 @@ private[tailrace] final class Rescale(
         // Another one has named its directories between the last look and the turn: nobody would find those of this one.
         if (states.exists(isForgotten)) {
           if (spark.partitions(begun) == partitions) spark.setPartitions(begun, named)
-          throw RescaleErrors.inUse(checkpoint)
+          throw query.inUse
         }
     }
   }
@@ -272,19 +250,19 @@ private[tailrace] final class Rescale(
         }
       catch {
         // Another command has deleted the files of this one.
-        case e: Throwable => throw (if (query.isNewestCommand) e else RescaleErrors.inUse(checkpoint))
+        case e: Throwable => throw (if (query.isNewestCommand) e else query.inUse)
       }
     RepartitionTurn.write(query.root, conf, turn)
     if (states.exists(isForgotten)) {
       RepartitionTurn.withdraw(query.root, conf)
-      throw RescaleErrors.inUse(checkpoint)
+      throw query.inUse
     }
     RepartitionTurn.finish(query.root, conf)
   }
 
   private def checkTurn(states: Seq[JoinState]): Unit = {
     query.checkUnchanged()
-    if (states.exists(isReplaced)) throw RescaleErrors.inUse(checkpoint)
+    if (states.exists(isReplaced)) throw query.inUse
     query.checkAlone()
   }
 }
@@ -293,9 +271,6 @@ private[rescale] object Rescale {
 
   /** Each is a directory with a file. A typing error in the number would keep the command busy for hours. */
   private val MostPartitions = 100000L
-
-  /** Manifests that are read side by side. */
-  private val Threads = 32
 
   /** Half of the capacity of the index, because later batches add some. */
   private val MostSections = 1 << 15
@@ -388,7 +363,7 @@ private[tailrace] final class RescaledCopy(
     to: String,
     partitions: Int
 ) {
-  private val query = new StoppedQuery(session, checkpoint, "a copy", RescaleErrors.inUse(checkpoint))
+  private val query = new StoppedQuery(session, checkpoint, "a copy", RescaleErrors.inUse)
   import query.{conf, root}
 
   /** @param dryRun only reads and counts the rows */
@@ -422,18 +397,11 @@ private[tailrace] final class RescaledCopy(
 
   private def copy(made: Path): Unit = {
     val files = filesBelow(root, "")
-    val context = session.sparkContext
-    val hadoopConf = context.broadcast(new SerializableConfiguration(conf))
     val (from, into) = (root.toString, made.toString)
-    context.setJobDescription(s"copy $checkpoint")
-    try
-      context
-        .parallelize(files, Math.min(files.size, RescaledCopy.TasksOfCore * context.defaultParallelism))
-        .foreach(RescaledCopy.copy(from, into, _, hadoopConf.value.value))
-    finally {
-      context.setJobDescription(null)
-      hadoopConf.destroy()
-    }
+    val tasks = Math.min(files.size, RescaledCopy.TasksOfCore * session.sparkContext.defaultParallelism)
+    StateRewrite.job(session, conf, s"copy $checkpoint", files, tasks) { (path, readable) =>
+      DurableFiles.copy(new Path(from, path), new Path(into, path), readable, "the copy")
+    }: Unit
   }
 
   private def filesBelow(directory: Path, below: String): Seq[String] =
@@ -448,7 +416,4 @@ private[tailrace] final class RescaledCopy(
 
 private object RescaledCopy {
   private val TasksOfCore = 4
-
-  private def copy(from: String, into: String, path: String, conf: Configuration): Unit =
-    DurableFiles.copy(new Path(from, path), new Path(into, path), conf, "the copy")
 }

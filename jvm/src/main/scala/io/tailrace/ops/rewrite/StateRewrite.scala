@@ -3,6 +3,7 @@ package io.tailrace.ops.rewrite
 import java.io.File
 
 import scala.collection.mutable
+import scala.reflect.ClassTag
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.tailrace.{SparkSession, SparkState}
@@ -26,23 +27,14 @@ private[tailrace] final class StateRewrite(
     * @param isWhole whether a partition's rows have to go through one task
     */
   def split(join: JoinState, routes: RowRoutes, isWhole: Boolean = false): Seq[SplitResult] = {
-    val context = session.sparkContext
     val number = join.before.layout.partitions
     // A few large partitions shouldn't leave cores idle. There may be fewer runs than that.
-    val most = Math.min(StateRewrite.MostSlices, 2 * context.defaultParallelism / number)
+    val most = Math.min(StateRewrite.MostSlices, 2 * session.sparkContext.defaultParallelism / number)
     val slices = if (isWhole) 1 else Math.max(1, most)
     val all = for (partition <- 0 until number; slice <- 0 until slices) yield Slice(partition, slice, slices)
-    val hadoopConf = context.broadcast(new SerializableConfiguration(conf))
-    context.setJobDescription(s"$what operator ${join.operator} of $checkpoint")
-    try
-      context
-        .parallelize(all, all.size)
-        .map(slice => new PartitionRewrite(join, slice, routes, hadoopConf.value.value).run())
-        .collect()
-        .toSeq
-    finally {
-      context.setJobDescription(null)
-      hadoopConf.destroy()
+    val description = s"$what operator ${join.operator} of $checkpoint"
+    StateRewrite.job(session, conf, description, all, all.size) { (slice, readable) =>
+      new PartitionRewrite(join, slice, routes, readable).run()
     }
   }
 
@@ -51,22 +43,22 @@ private[tailrace] final class StateRewrite(
     val byPartition = results.groupBy(_.partition)
     val parts = results.flatMap(_.parts).groupBy(_.target)
     (0 until join.after.layout.partitions).map { target =>
-      val sources = join.sourcesOf(target).flatMap(byPartition)
+      val facts = new StateFacts(join.sourcesOf(target).flatMap(byPartition).map(_.manifest))
       Manifest(
         join.version,
-        sources.map(_.expiredThrough).min,
+        facts.expiredThrough,
         // Neighbours of one level are compacted together.
         parts.getOrElse(target, Nil).sortBy(part => (-part.run.level, part.number)).map(_.run),
-        sources.map(_.operatorTime).min,
-        sources.flatMap(_.lateRows).distinct.sortBy(_.version),
-        // After the latest of them, all of them have what it takes.
-        Option.when(sources.forall(_.amendsAfter.nonEmpty))(sources.flatMap(_.amendsAfter).max)
+        facts.operatorTime,
+        facts.lateRows,
+        facts.amendsAfter
       )
     }
   }
 
+  /** Writes the manifests of the new partitions. */
   def write(join: JoinState, manifests: Seq[Manifest]): Unit =
-    SparkState.sideBySide(s"tailrace-$what", StateRewrite.Threads, manifests.zipWithIndex) {
+    SparkState.sideBySide(s"tailrace-$what", JoinState.Threads, manifests.zipWithIndex) {
       case (manifest, target) =>
         val files = join.files(join.after, target, conf)
         files.commit(files.newManifest(join.version, join.after.id(target)), manifest, Map.empty): Unit
@@ -74,9 +66,6 @@ private[tailrace] final class StateRewrite(
 }
 
 private[tailrace] object StateRewrite {
-
-  /** Manifests that are written side by side. */
-  private val Threads = 32
 
   /** Tasks per previous partition: as many runs as compaction leaves of a level. */
   private val MostSlices = 32
@@ -86,6 +75,29 @@ private[tailrace] object StateRewrite {
     manifests.flatMap(_.runs).flatMap(_.sections).map(_.liveRows).sum
 
   def bytes(manifests: Seq[Manifest]): Long = manifests.flatMap(_.runs).map(_.length).sum
+
+  /** Runs a Spark job over items.
+    *
+    * @param what  is done, for Spark's UI
+    * @param tasks their number
+    * @param work  is given an item, and the settings for files
+    */
+  def job[A: ClassTag, B: ClassTag](
+      session: SparkSession,
+      conf: Configuration,
+      what: String,
+      items: Seq[A],
+      tasks: Int
+  )(work: (A, Configuration) => B): Seq[B] = {
+    val context = session.sparkContext
+    val hadoopConf = context.broadcast(new SerializableConfiguration(conf))
+    context.setJobDescription(what)
+    try context.parallelize(items, tasks).map(work(_, hadoopConf.value.value)).collect().toSeq
+    finally {
+      context.setJobDescription(null)
+      hadoopConf.destroy()
+    }
+  }
 }
 
 /** Writes some runs of a partition anew, in a task of a Spark job. It reads each row once, and writes it once. A
@@ -97,13 +109,11 @@ private[rewrite] final class PartitionRewrite(
     routes: RowRoutes,
     conf: Configuration
 ) {
-  import join.{after, before, version}
+  import join.{after, version}
   import slice.partition
 
   def run(): SplitResult = {
-    val directory = SparkState.localDirectory(s"tailrace-rewrite-${join.operator}-$partition")
-    val files = join.files(before, partition, conf)
-    val opened = new OutsideState(directory, files, version, before.id(partition), join.shapes)
+    val opened = join.open(partition, conf)
     try split(opened)
     finally opened.close()
   }
@@ -116,16 +126,7 @@ private[rewrite] final class PartitionRewrite(
     rows.split(slice)((number, runs) =>
       runs.foreach(parts += upload(_, state.manifest.runs(number).level, number))
     )
-    val manifest = state.manifest
-    SplitResult(
-      partition,
-      manifest.expiredThrough,
-      manifest.rightExpiredThrough,
-      manifest.lateRows,
-      manifest.amendsAfter,
-      parts.result(),
-      route.counts
-    )
+    SplitResult(partition, state.manifest.copy(runs = Nil), parts.result(), route.counts)
   }
 
   private def upload(split: SplitRun, level: Int, number: Int): SplitPart = {
@@ -254,4 +255,85 @@ private[tailrace] final class SplitRuns(newFile: () => File) extends AutoCloseab
   }
 
   override def close(): Unit = parts.values.foreach(_.writer.close())
+}
+
+/** Where the rows of a partition go when its state is written anew. One is of one task. */
+private[tailrace] trait RowRoute {
+
+  /** Reads the partition's state, before the first row is routed. */
+  def begin(state: LoadedState): Unit = ()
+
+  /** @param live  the section that the row is in
+    * @param keyed the row itself; for a match, which has no key of its own, its left row
+    * @return a partition, or [[RowRoute.Nowhere]]
+    */
+  def target(live: LiveSection, row: RunCursor, keyed: RunCursor): Int
+
+  /** The row's sequence number in its new partition. */
+  def seq(of: Long): Long = of
+
+  /** The counts of the route, by names of its own. */
+  def counts: Map[String, Long] = Map.empty
+}
+
+private[tailrace] object RowRoute {
+
+  /** The row is left out. */
+  val Nowhere: Int = -1
+}
+
+/** Makes the route of a partition in a task. */
+private[tailrace] trait RowRoutes extends Serializable {
+  def of(join: JoinState, partition: Int): RowRoute
+}
+
+/** The matches that eager matching has found for left rows that wait, each with its left row. Both are in the order of
+  * the left row's time and sequence number:
+  *
+  * {{{
+  *   left-time-sorted   12:00 #1   12:01 #4   12:02 #2
+  *   joined-indicator   12:00 #1   12:00 #1   12:02 #2      two matches of the first, one of the third
+  * }}}
+  */
+private[tailrace] final class MatchesOfLefts(state: LoadedState) extends AutoCloseable {
+  import StoreKind.{JoinedIndicator, LeftTimeSorted}
+
+  /** The sections with matches. */
+  val sections: Seq[LiveSection] = sectionsOf(JoinedIndicator)
+
+  private val lefts = merged(LeftTimeSorted)
+  private val joins =
+    try merged(JoinedIndicator)
+    catch {
+      case e: Throwable =>
+        lefts.close()
+        throw e
+    }
+
+  private def sectionsOf(kind: StoreKind): Seq[LiveSection] = state.sections.filter(_.section.kind == kind)
+
+  private def merged(kind: StoreKind): MergedSections =
+    new MergedSections(sectionsOf(kind), RunCursor.inOrder(kind.order), state.manifest.expiry.through(kind))
+
+  def isEmpty: Boolean = joins.isEmpty
+
+  /** The match, until [[drop]]. Not if there is none. */
+  def joined: RunCursor = joins.head
+
+  /** Its left row. */
+  def left: RunCursor = {
+    while (!lefts.isEmpty && order < 0) lefts.drop()
+    if (lefts.isEmpty || order > 0)
+      throw sections.head.local.corrupt("it has a match without its left row")
+    lefts.head
+  }
+
+  private def order: Int = lefts.head.compareTimeAndSeq(joined.time, joined.seq)
+
+  /** Goes on to the next match. */
+  def drop(): Unit = joins.drop()
+
+  override def close(): Unit =
+    try joins.close()
+    finally lefts.close()
 }

@@ -8,24 +8,36 @@ import scala.collection.immutable.ArraySeq
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
 import org.apache.spark.sql.tailrace.{CheckpointOperator, SparkCheckpoints, SparkSession}
+import org.apache.spark.sql.types.DataType
 
 import io.tailrace.checkpoint.{DurableFiles, RepartitionTurn, SparkCheckpoint}
-import io.tailrace.common.{Errors, LiteralPath, TailraceStateException}
-import io.tailrace.join.JoinCheckpoint
+import io.tailrace.common.Errors.{refuse, stateError}
+import io.tailrace.common.{
+  Errors,
+  LiteralPath,
+  TailraceAnalysisException,
+  TailraceConf,
+  TailraceStateException
+}
+import io.tailrace.join.{ColumnTexts, JoinCheckpoint}
 import io.tailrace.state.{CutOffBatch, StateLayout}
 
 /** The checkpoint of a query that doesn't run, as a command that changes it sees it: read once, at the beginning.
   * The command looks again before each step that can't be taken back.
   *
-  * @param what  the command does, for the [[Claim]]
-  * @param inUse the error where the query runs, or another command changes the checkpoint
+  * @param what    the command does, for the [[Claim]]
+  * @param refusal see [[inUse]]
   */
 private[tailrace] final class StoppedQuery(
     session: SparkSession,
     checkpoint: String,
     what: String,
-    inUse: => TailraceStateException
+    refusal: String => TailraceStateException = RewriteErrors.inUse
 ) {
+
+  /** The error where the query runs, or another command changes the checkpoint. */
+  def inUse: TailraceStateException = refusal(checkpoint)
+
   val root: Path = LiteralPath.of(checkpoint)
   val conf: Configuration = session.sessionState.newHadoopConf()
   // What a rescaling has decided, and hasn't done.
@@ -108,6 +120,12 @@ private[tailrace] final class StoppedQuery(
     before,
     after
   )
+
+  /** A join's state as it is. */
+  def state(join: StoredState): JoinState = {
+    val set = setOf(join, holding(join))
+    state(join, set, set)
+  }
 
   /** The partitions of a join in a layout, as they are. */
   def setOf(join: StoredState, layout: StateLayout): StateSet =
@@ -202,5 +220,74 @@ private[tailrace] object Claim {
       try body
       finally inThisJvm.remove(path): Unit
     }
+  }
+}
+
+/** A join in a checkpoint.
+  *
+  * @param bound       its settings, and where its state is
+  * @param keys        types of the key columns
+  * @param bucketWidth of a section, in microseconds
+  */
+private[tailrace] final case class StoredState(
+    operator: Long,
+    bound: JoinCheckpoint,
+    keys: Seq[DataType],
+    bucketWidth: Long
+) {
+
+  /** True if the number of a partition decides when its rows leave. */
+  def releasesInSteps: Boolean = bound.settings.get(JoinCheckpoint.ReleaseEvery).exists(_ != "batch")
+}
+
+private[tailrace] object StoredState {
+
+  /** @param version of the state */
+  def read(
+      spark: SparkCheckpoint,
+      operator: CheckpointOperator,
+      conf: Configuration,
+      version: Long
+  ): StoredState = {
+    val directory = spark.directory(operator.id)
+    val bound = JoinCheckpoint.read(directory, conf, version - 1)
+    import bound.settings
+    val keys = settings(JoinCheckpoint.LeftKeys)
+    StoredState(
+      operator.id,
+      bound,
+      // A wrong reading is noticed at the first key.
+      ColumnTexts
+        .read(keys)
+        .getOrElse(throw RewriteErrors.keysUnreadable(directory.toString, keys))
+        .map(_.dataType),
+      Math.max(
+        1000L * 1000,
+        Seq(JoinCheckpoint.Before, JoinCheckpoint.After)
+          .flatMap(JoinCheckpoint.duration(settings, _))
+          .sum / TailraceConf.BucketsPerWindow.default
+      )
+    )
+  }
+}
+
+/** The errors of any command that writes the state of a stopped query anew. */
+object RewriteErrors {
+
+  def inUse(checkpoint: String): TailraceStateException =
+    stateError("TAILRACE_STATE_IN_USE", null, "path" -> checkpoint)
+
+  /** @param keys their text in the checkpoint */
+  def keysUnreadable(path: String, keys: String, cause: Throwable = null): TailraceStateException =
+    stateError("TAILRACE_STATE_RESCALE_KEYS", cause, "path" -> path, "keys" -> keys)
+
+  def destinationExists(path: String): TailraceAnalysisException =
+    refuse("TAILRACE_STATE_EXCHANGE_EXISTS", "path" -> path)
+
+  /** @param path of the new checkpoint, or of the export */
+  def failed(path: String, cause: Throwable): TailraceStateException = {
+    // The root cause is the file system's; the others are Spark's.
+    val reason = Iterator.iterate(cause)(_.getCause).takeWhile(_ != null).toSeq.last
+    stateError("TAILRACE_STATE_EXCHANGE_FAILED", cause, "path" -> path, "reason" -> reason)
   }
 }

@@ -7,9 +7,13 @@ import scala.io.{Source => Lines}
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.connector.read.ScanBuilder
+import org.apache.spark.sql.execution.datasources.v2.state.{StateSourceOptions, StateTable}
 import org.apache.spark.sql.execution.streaming.checkpointing._
 import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryCheckpointMetadata
 import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** Reads Spark's own files in a checkpoint. Writes nothing, not even a directory. */
 private[tailrace] object CheckpointFormats {
@@ -56,4 +60,18 @@ private[tailrace] object OffsetEntry {
 
   def withConf(metadata: OffsetSeqMetadata, conf: Map[String, String]): OffsetSeqMetadata =
     metadata.copy(conf = conf)
+}
+
+/** Spark's table of a store that has one column family, in a given number of partitions.
+  */
+private[tailrace] abstract class OneFamilyTable(
+    session: SparkSession,
+    schema: StructType,
+    source: StateSourceOptions,
+    conf: StateStoreConf,
+    partitions: Int,
+    keys: KeyStateEncoderSpec
+) extends StateTable(session, schema, source, conf, keys, None, None, None, None) {
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
+    new ScanOfPartitions(super.newScanBuilder(options), partitions)
 }

@@ -9,52 +9,29 @@ import org.apache.spark.sql.streaming.OutputMode
 /** Spark's stream-stream join, with the parameters that it has in later minor versions. This one has no output mode: it
   * stays as it is.
   */
-abstract class SparkJoinParent(
-    leftKeys: Seq[Expression],
-    rightKeys: Seq[Expression],
-    joinType: JoinType,
-    condition: JoinConditionSplitPredicates,
-    stateInfo: Option[StatefulOperatorStateInfo],
-    eventTimeWatermarkForLateEvents: Option[Long],
-    eventTimeWatermarkForEviction: Option[Long],
-    stateWatermarkPredicates: JoinStateWatermarkPredicates,
-    stateFormatVersion: Int,
-    left: SparkPlan,
-    right: SparkPlan,
-    outputMode: Option[OutputMode]
-) extends StreamingSymmetricHashJoinExec(
-      leftKeys,
-      rightKeys,
-      joinType,
-      condition,
-      stateInfo,
-      eventTimeWatermarkForLateEvents,
-      eventTimeWatermarkForEviction,
-      stateWatermarkPredicates,
-      stateFormatVersion,
-      left,
-      right
+abstract class SparkJoinParent(parts: JoinParts)
+    extends StreamingSymmetricHashJoinExec(
+      parts.leftKeys,
+      parts.rightKeys,
+      parts.joinType,
+      parts.condition,
+      parts.stateInfo,
+      parts.eventTimeWatermarkForLateEvents,
+      parts.eventTimeWatermarkForEviction,
+      parts.stateWatermarkPredicates,
+      parts.stateFormatVersion,
+      parts.left,
+      parts.right
     ) {
 
-  /** The parameters behind all of the above. */
-  protected def ownCopyArgs: Seq[AnyRef]
-  override protected def otherCopyArgs: Seq[AnyRef] = outputMode +: ownCopyArgs
+  /** The parameter that Spark's join doesn't have. */
+  private val mode: Option[OutputMode] = parts.outputMode
 
-  /** The result for Spark's rules that call `copy`. */
-  protected def made(
-      leftKeys: Seq[Expression],
-      rightKeys: Seq[Expression],
-      joinType: JoinType,
-      condition: JoinConditionSplitPredicates,
-      stateInfo: Option[StatefulOperatorStateInfo],
-      eventTimeWatermarkForLateEvents: Option[Long],
-      eventTimeWatermarkForEviction: Option[Long],
-      stateWatermarkPredicates: JoinStateWatermarkPredicates,
-      stateFormatVersion: Int,
-      left: SparkPlan,
-      right: SparkPlan,
-      outputMode: Option[OutputMode]
-  ): SparkJoinExec
+  /** The operator of Spark's rules that call `copy`. */
+  protected def made(parts: JoinParts): StreamingSymmetricHashJoinExec
+
+  /** @param values of the parameters that Spark's join has */
+  protected def whole(values: Seq[Any]): JoinParts = JoinParts.of(values :+ mode)
 
   override def copy(
       leftKeys: Seq[Expression],
@@ -69,17 +46,19 @@ abstract class SparkJoinParent(
       left: SparkPlan,
       right: SparkPlan
   ): StreamingSymmetricHashJoinExec = made(
-    leftKeys,
-    rightKeys,
-    joinType,
-    condition,
-    stateInfo,
-    eventTimeWatermarkForLateEvents,
-    eventTimeWatermarkForEviction,
-    stateWatermarkPredicates,
-    stateFormatVersion,
-    left,
-    right,
-    outputMode
+    JoinParts(
+      leftKeys,
+      rightKeys,
+      joinType,
+      condition,
+      stateInfo,
+      eventTimeWatermarkForLateEvents,
+      eventTimeWatermarkForEviction,
+      stateWatermarkPredicates,
+      stateFormatVersion,
+      left,
+      right,
+      mode
+    )
   )
 }

@@ -4,6 +4,8 @@ import java.io.InputStream
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.connector.read.ScanBuilder
+import org.apache.spark.sql.execution.datasources.v2.state.{StateSourceOptions, StateTable}
 import org.apache.spark.sql.execution.streaming.checkpointing.{
   CommitLog,
   CommitMetadataBase,
@@ -15,10 +17,14 @@ import org.apache.spark.sql.execution.streaming.checkpointing.{
 }
 import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryCheckpointMetadata
 import org.apache.spark.sql.execution.streaming.state.{
+  KeyStateEncoderSpec,
   OperatorStateMetadata,
   OperatorStateMetadataReader,
+  StateStoreConf,
   StateStoreMetadata
 }
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** Reads Spark's own files in a checkpoint. Writes nothing, not even a directory. */
 private[tailrace] object CheckpointFormats {
@@ -55,4 +61,18 @@ private[tailrace] object OffsetEntry {
       case two: OffsetSeqMetadataV2 => two.copy(conf = conf)
       case other => throw new IllegalStateException(s"a batch has metadata of version ${other.version}")
     }
+}
+
+/** Spark's table of a store that has one column family, in a given number of partitions.
+  */
+private[tailrace] abstract class OneFamilyTable(
+    session: SparkSession,
+    schema: StructType,
+    source: StateSourceOptions,
+    conf: StateStoreConf,
+    partitions: Int,
+    keys: KeyStateEncoderSpec
+) extends StateTable(session, schema, source, conf, partitions, keys, None, None, None, None) {
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
+    new ScanOfPartitions(super.newScanBuilder(options), partitions)
 }

@@ -7,13 +7,11 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
-import org.apache.spark.sql.catalyst.plans.JoinType
 import org.apache.spark.sql.catalyst.plans.physical.{Distribution, StatefulOpClusteredDistribution}
+import org.apache.spark.sql.catalyst.trees.CurrentOrigin
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.operators.stateful.join.StreamingSymmetricHashJoinHelper._
-import org.apache.spark.sql.execution.streaming.operators.stateful.join._
 import org.apache.spark.sql.execution.streaming.state.OperatorStateMetadata
-import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.{ContextCleaner, SparkConf, SparkContext}
 
 import sun.reflect.ReflectionFactory
@@ -26,39 +24,11 @@ import sun.reflect.ReflectionFactory
   * @param parentContext the context that the parent's constructor sees. Parameters are set before it runs, so
   *                      it broadcasts nothing (see [[UnstartedContext]]).
   */
-abstract class SparkJoinExec(
-    leftKeys: Seq[Expression],
-    rightKeys: Seq[Expression],
-    joinType: JoinType,
-    condition: JoinConditionSplitPredicates,
-    stateInfo: Option[StatefulOperatorStateInfo],
-    eventTimeWatermarkForLateEvents: Option[Long],
-    eventTimeWatermarkForEviction: Option[Long],
-    stateWatermarkPredicates: JoinStateWatermarkPredicates,
-    stateFormatVersion: Int,
-    left: SparkPlan,
-    right: SparkPlan,
-    outputMode: Option[OutputMode]
-)(@transient private[this] var parentContext: Option[SparkContext])
-    extends SparkJoinParent(
-      leftKeys,
-      rightKeys,
-      joinType,
-      condition,
-      stateInfo,
-      eventTimeWatermarkForLateEvents,
-      eventTimeWatermarkForEviction,
-      stateWatermarkPredicates,
-      stateFormatVersion,
-      left,
-      right,
-      outputMode
-    )
+abstract class SparkJoinExec(parts: JoinParts)(
+    @transient private[this] var parentContext: Option[SparkContext]
+) extends SparkJoinParent(parts)
     with NoInstanceMetrics {
   parentContext = None
-
-  // Parameters of this class would be fields of their own.
-  private def parent: StreamingSymmetricHashJoinExec = this
 
   override protected def sparkContext: SparkContext = parentContext.getOrElse(super.sparkContext)
 
@@ -71,10 +41,25 @@ abstract class SparkJoinExec(
   /** Checks the checkpoint when the first batch of a run is planned, before any other method is called. */
   protected def bindCheckpoint(hadoopConf: Configuration, batchId: Long): StateSchemaValidationResult
 
-  protected def operatorId: Long = parent.stateInfo.fold(0L)(_.operatorId)
+  // Spark makes copies by the constructor that has its own parameters, one by one. This operator has none.
+  private def remade(values: Seq[Any]): SparkPlan = CurrentOrigin.withOrigin(origin) {
+    val plan = made(whole(values))
+    plan.copyTagsFrom(this)
+    plan
+  }
+
+  override def makeCopy(values: Array[AnyRef]): SparkPlan =
+    if (session == null) remade(values.toSeq) else session.withActive(remade(values.toSeq))
+
+  override def clone(): SparkPlan = remade(productIterator.map {
+    case child: SparkPlan => child.clone()
+    case other => other
+  }.toSeq)
+
+  protected def operatorId: Long = stateInfo.fold(0L)(_.operatorId)
 
   /** The keys, in words. */
-  protected def keyWords: String = OperatorWords.pairs(this, parent.leftKeys, parent.rightKeys)
+  protected def keyWords: String = OperatorWords.pairs(this, leftKeys, rightKeys)
 
   override val stateStoreNames: Seq[String] = Seq(StateStoreId.DEFAULT_STORE_NAME)
   override def operatorStateMetadataVersion: Int = 1
@@ -103,10 +88,10 @@ abstract class SparkJoinExec(
   protected def zipped(
       task: (Int, Iterator[InternalRow], Iterator[InternalRow]) => Iterator[InternalRow]
   ): RDD[InternalRow] =
-    parent.left
+    left
       .execute()
       .stateStoreAwareZipPartitions(
-        parent.right.execute(),
+        right.execute(),
         getStateInfo,
         stateStoreNames,
         session.sessionState.streamingQueryManager.stateStoreCoordinator

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.tailrace
 
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Sample}
 import org.apache.spark.sql.catalyst.streaming.{HasStreamingSourceIdentifyingName, UserProvided}
 import org.apache.spark.sql.internal.SQLConf
 
@@ -23,4 +23,10 @@ object SourceNames {
   private[tailrace] def named(relation: StreamingRelationV2, name: String): StreamingRelationV2 =
     if (areGiven) relation.copy(sourceIdentifyingName = UserProvided(name))
     else relation
+}
+
+object SampleSeed {
+
+  /** The seed of a sample; one that was given none has 0. */
+  def of(sample: Sample): Long = sample.seed.getOrElse(0L)
 }

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.tailrace
 
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Sample}
 
 /** Names of a query's sources, which this minor version of Spark doesn't have. */
 object SourceNames {
@@ -13,4 +13,10 @@ object SourceNames {
     require(name.nonEmpty)
     relation
   }
+}
+
+object SampleSeed {
+
+  /** The seed of a sample. */
+  def of(sample: Sample): Long = sample.seed
 }

@@ -5,7 +5,8 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.Row
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.tailrace.sync.SyncSide.{Left, Right}
+import io.tailrace.common.Side
+import io.tailrace.common.Side.{Left, Right}
 import io.tailrace.testkit.TempDirectory
 
 final class SyncRunSuite extends AnyFunSuite with TempDirectory {
@@ -15,7 +16,7 @@ final class SyncRunSuite extends AnyFunSuite with TempDirectory {
     register = _ => (),
     retain = 2
   )
-  private val nothingListed = (_: SyncSide) => SideSource(None, hasUnread = false)
+  private val nothingListed = (_: Side) => SideSource(None, hasUnread = false)
 
   private def told(
       task: Int,

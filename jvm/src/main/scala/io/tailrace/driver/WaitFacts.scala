@@ -1,6 +1,6 @@
 package io.tailrace.driver
 
-import io.tailrace.common.{Durations, EventTimes}
+import io.tailrace.common.{Durations, EventTimes, Side}
 
 /** The known facts about the watermark of a query, and about the inputs that hold it back. Times are event times in
   * microseconds.
@@ -130,7 +130,7 @@ final case class SyncFacts(
 ) extends JoinFacts {
 
   /** The time up to which all right partitions have been read. */
-  def rightReadTo: Option[Long] = sides.find(_.side == "right").flatMap(_.readTo)
+  def rightReadTo: Option[Long] = sides.find(_.side == Side.Right).flatMap(_.readTo)
 
   override def isReason: Boolean = next.forall(_.needs.exists(needs => rightReadTo.forall(_ < needs)))
 }
@@ -143,7 +143,7 @@ final case class SyncFacts(
   * @param onStall  the policy; none: unknown, the checkpoint doesn't have it
   */
 final case class SyncSideFacts(
-    side: String,
+    side: Side,
     readTo: Option[Long],
     holder: Option[HolderFacts],
     excluded: Seq[String],
@@ -259,7 +259,7 @@ object WaitText {
   }
 
   private def pairs(facts: LabelFacts): Seq[String] = {
-    val empty = Seq("left" -> facts.left, "right" -> facts.right).collect { case (side, Some(0)) =>
+    val empty = Seq(Side.Left -> facts.left, Side.Right -> facts.right).collect { case (side, Some(0)) =>
       s"No $side row is in the state: none has come, or it was late or has expired."
     }
     counts(facts.left, facts.right).toSeq ++ (Pairs +: empty) ++ facts.next.map(next(facts, _))

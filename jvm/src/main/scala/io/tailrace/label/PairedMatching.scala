@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.unsafe.Platform
 
-import io.tailrace.common.RowMemoryExhausted
+import io.tailrace.common.{RowMemoryExhausted, Side}
 import io.tailrace.join.{Pass, StoredJoinContext}
 import io.tailrace.state._
 
@@ -40,10 +40,10 @@ private[label] final class PairedMatching(batch: LabelBatch) extends LabelMatchi
   override def passes: Seq[() => Pass] = {
     import window.{after, before}
     Seq(
-      () => pairs(written.left, earlierRight, -before, after, probesAreLeft = true),
-      () => pairs(written.right, earlierLeft ++ written.left, -after, before, probesAreLeft = false)
+      () => pairs(written.left, earlierRight, -before, after, probes = Side.Left),
+      () => pairs(written.right, earlierLeft ++ written.left, -after, before, probes = Side.Right)
     ) ++ earlier.map { was => () =>
-      pairs(earlierLeft, earlierRight, was.after + 1, after, probesAreLeft = true)
+      pairs(earlierLeft, earlierRight, was.after + 1, after, probes = Side.Left)
     }
   }
 
@@ -52,21 +52,22 @@ private[label] final class PairedMatching(batch: LabelBatch) extends LabelMatchi
       of: Seq[LiveSection],
       from: Long,
       to: Long,
-      probesAreLeft: Boolean
+      probes: Side
   ): Pairs = {
     val found: MatchedPairs = oneToOne match {
       case None => new ArrivalMatches(probing, of, from, to, context)
-      case Some(one) => new one.Pairs(probing, of, PairWindow(from, to, probesAreLeft, closedThrough))
+      case Some(one) => new one.Pairs(probing, of, PairWindow(from, to, probes, closedThrough))
     }
-    new Pairs(found, probesAreLeft)
+    new Pairs(found, probes)
   }
 
   /** The pairs of the probing rows with those of the other side. */
-  private final class Pairs(pairs: MatchedPairs, probesAreLeft: Boolean) extends Pass {
+  private final class Pairs(pairs: MatchedPairs, probes: Side) extends Pass {
     private val left = new UnsafeRow(columns.left.size)
     private val right = new UnsafeRow(columns.payload.size)
-    private val probe = if (probesAreLeft) left else right
-    private val candidate = if (probesAreLeft) right else left
+    private val probe = probes.of(left, right)
+    private val candidate = probes.of(right, left)
+    private val probesAreLeft = probes == Side.Left
     private val labelsEmitted = metric(LabelMetrics.LabelsEmitted)
     private val onArrival = metric(LabelMetrics.MatchedOnArrival)
 
@@ -139,7 +140,7 @@ private[label] final class OneToOne(context: StoredJoinContext, bucketWidth: Lon
       new RowsInOrder(new MergedSections(all, RunCursor.inOrder(RowOrder.Key), Long.MinValue), context)
     }
     private val (probeKind, otherKind) =
-      if (window.probesAreLeft) (LeftKeySorted, RightKeySorted) else (RightKeySorted, LeftKeySorted)
+      window.probes.of((LeftKeySorted, RightKeySorted), (RightKeySorted, LeftKeySorted))
     private val goneProbes = marks.gone(probeKind)
     private val gone = marks.gone(otherKind)
     private val leftOut = metric(LabelMetrics.MatchesDropped)
@@ -278,16 +279,18 @@ private[label] final class OneToOne(context: StoredJoinContext, bucketWidth: Lon
   *
   * @param from          a partner is at least at a probing row's time plus this
   * @param to            and at most at its time plus this
-  * @param probesAreLeft which side probes
+  * @param probes        the side that probes
   * @param closedThrough left rows up to this time get none
   */
 private[label] final case class PairWindow(
     from: Long,
     to: Long,
-    probesAreLeft: Boolean,
+    probes: Side,
     closedThrough: Long
 ) {
   import JoinWindow.saturatingAdd
+
+  private val probesAreLeft = probes == Side.Left
 
   def isClosed(probeTime: Long): Boolean = probesAreLeft && probeTime <= closedThrough
 

@@ -4,7 +4,7 @@ import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.expressions.{Expression, Literal, NamedReference}
 import org.apache.spark.sql.types.{DataType, StructType}
 
-import io.tailrace.join.Side
+import io.tailrace.common.Side
 
 /** The part of a query's filters that leaves out sections, pages or partitions.
   *
@@ -51,7 +51,7 @@ private[inspect] final case class AskedRows(
   private def andAnyOf(path: Seq[String], values: Seq[Value], columns: StateColumns): AskedRows = path match {
     case Seq("side") =>
       val sides = values.map(_.of.toString)
-      copy(left = left && sides.contains(Side.Left), right = right && sides.contains(Side.Right))
+      copy(left = left && sides.contains(Side.Left.name), right = right && sides.contains(Side.Right.name))
     case Seq("partition") =>
       val of = values.map(_.of).collect { case number: Int => number }.toSet
       copy(partitions = Some(partitions.fold(of)(_.intersect(of))))

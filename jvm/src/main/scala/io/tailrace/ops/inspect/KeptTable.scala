@@ -11,10 +11,10 @@ import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.util.SerializableConfiguration
 
 import io.tailrace.checkpoint.{DurableFiles, SparkCheckpoint}
-import io.tailrace.common.{Errors, LiteralPath}
+import io.tailrace.common.{Errors, LiteralPath, Side}
 import io.tailrace.recursion.{FeedbackLog, KeptRounds}
 import io.tailrace.replay.{MarkLog, ReplaySettings}
-import io.tailrace.sync.{SyncLog, SyncSide}
+import io.tailrace.sync.SyncLog
 import io.tailrace.watermark.ProgressLog
 
 /** Rows that an operator keeps in files of its own: one task per operator, because there may be millions of them.
@@ -274,7 +274,7 @@ private[inspect] object KeptPartitions extends UniformContent(SyncLog.Root) {
     override def rows(conf: SerializableConfiguration): PartitionReader[InternalRow] = {
       val progress = new SyncLog(new Path(join.directory), conf.value).read(batch)
       val rows = for {
-        side <- SyncSide.values.iterator
+        side <- Side.values.iterator
         state = progress.side(side)
         partition <- state.known
       } yield InternalRow(

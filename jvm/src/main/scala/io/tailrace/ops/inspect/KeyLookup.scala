@@ -5,7 +5,8 @@ import java.util.Arrays
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.unsafe.Platform
 
-import io.tailrace.join.{JoinCheckpoint, KeyPartitions, Side}
+import io.tailrace.common.Side
+import io.tailrace.join.{JoinCheckpoint, KeyPartitions}
 import io.tailrace.state.{KeyEncoder, RowLayout, RunCursor}
 
 /** The keys, encoded, of which a query asks for the rows in one partition.
@@ -19,7 +20,7 @@ import io.tailrace.state.{KeyEncoder, RowLayout, RunCursor}
   * @param right of right rows: the first parts of hot keys
   */
 private[inspect] final case class KeyLookup(left: Seq[Array[Byte]], right: Seq[Array[Byte]]) {
-  def of(side: String): Seq[Array[Byte]] = if (side == Side.Left) left else right
+  def of(side: Side): Seq[Array[Byte]] = side.of(left, right)
 }
 
 private[inspect] object KeyLookup {

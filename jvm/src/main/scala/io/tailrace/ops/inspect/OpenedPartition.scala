@@ -3,7 +3,7 @@ package io.tailrace.ops.inspect
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.tailrace.SparkState
 
-import io.tailrace.join.Side
+import io.tailrace.common.Side
 import io.tailrace.state._
 
 /** A version of a partition's state that a task reads, and which of its rows count. Its runs are copied to the
@@ -17,7 +17,7 @@ private[inspect] final class OpenedPartition(
     conf: Configuration
 ) extends AutoCloseable {
   val decoder = new StateDecoder(columns)
-  private val sought = Seq(Side.Left, Side.Right)
+  private val sought = Side.values
     .flatMap(side => lookup.map(keys => side -> new SoughtKeys(keys.of(side))))
     .toMap
   private val outside = new OutsideState(
@@ -43,8 +43,8 @@ private[inspect] final class OpenedPartition(
   val sections: Seq[LiveSection] = state.sections.filter { live =>
     val section = live.section
     section.maxTime >= asked.from && section.minTime <= asked.through &&
-    Side.of(section.kind).exists { side =>
-      (if (side == Side.Left) asked.left else asked.right) && lookup.forall(_.of(side).nonEmpty)
+    section.kind.side.exists { side =>
+      side.of(asked.left, asked.right) && lookup.forall(_.of(side).nonEmpty)
     }
   }
 
@@ -61,7 +61,7 @@ private[inspect] final class OpenedPartition(
     */
   def rows(live: LiveSection, through: Long = Long.MaxValue)(also: RunCursor => Boolean): SectionRows = {
     val kind = live.section.kind
-    val isRight = Side.of(kind).contains(Side.Right)
+    val isRight = kind.side.contains(Side.Right)
     // Eager matching keeps the keys of left rows again, without the rows.
     val hasKeysAlone = kind == StoreKind.LeftKeySorted
     val counting = living.in(kind)
@@ -69,7 +69,7 @@ private[inspect] final class OpenedPartition(
       live,
       Math.max(asked.from, counting.notBefore(live.section)),
       Math.min(asked.through, through),
-      sought.get(Side.of(kind).get),
+      sought.get(kind.side.get),
       row => decoder.key(live, row): Unit,
       row =>
         counting.counts(row) && !(hasKeysAlone && RowLayout.valueLength(row.base, row.at) == 0) &&

@@ -13,7 +13,7 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.util.SerializableConfiguration
 
-import io.tailrace.join.Side
+import io.tailrace.common.Side
 import io.tailrace.state.{LiveSection, RowLayout, RunCursor}
 
 /** The part of a join's state that one task reads.
@@ -80,11 +80,11 @@ private[inspect] final class StateRows(
   }
 
   private type Value = (UTF8String, LiveSection, RunCursor) => Any
-  private val left = UTF8String.fromString(Side.Left)
-  private val right = UTF8String.fromString(Side.Right)
+  private val left = UTF8String.fromString(Side.Left.name)
+  private val right = UTF8String.fromString(Side.Right.name)
 
   private def isLeft(live: LiveSection): Boolean =
-    Side.of(live.section.kind).contains(Side.Left)
+    live.section.kind.side.contains(Side.Left)
 
   private def value(column: String): Value = column match {
     case "change" => (change, _, _) => change

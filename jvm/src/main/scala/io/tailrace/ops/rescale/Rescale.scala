@@ -10,8 +10,8 @@ import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
 import io.tailrace.checkpoint.{DurableFiles, RepartitionTurn, SparkCheckpoint}
-import io.tailrace.common.{Arguments, OnFailure}
-import io.tailrace.join.{JoinCheckpoint, Side}
+import io.tailrace.common.{Arguments, OnFailure, Side}
+import io.tailrace.join.JoinCheckpoint
 import io.tailrace.ops.rewrite._
 import io.tailrace.state.{CutOffBatch, Manifest, StateLayout, StoreKind}
 
@@ -144,8 +144,8 @@ private[tailrace] final class Rescale(
       (state, (what: String) => counts.map(_.getOrElse(what, 0L)).sum)
     }
     val sides =
-      for ((state, rows) <- found; side <- Seq(Side.Left, Side.Right))
-        yield RescaledSide(state.operator, names(state.operator), side, rows(side))
+      for ((state, rows) <- found; side <- Side.values)
+        yield RescaledSide(state.operator, names(state.operator), side.name, rows(side.name))
     val manifests = states.flatMap { state =>
       (0 until before).map(i => state.files(state.before, i, conf).readManifest(version, state.before.id(i)))
     }

@@ -4,7 +4,6 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.unsafe.Platform
 
 import io.tailrace.common.{RowMemoryExhausted, Side}
 import io.tailrace.join.{Pass, StoredJoinContext}
@@ -448,15 +447,14 @@ private[label] final class KeyProbes(
   * @param rows by key and time
   */
 private[label] final class RowsInOrder(rows: CursorRows, context: StoredJoinContext) extends AutoCloseable {
-  import RowsInOrder._
   import context.{bufferBytes, memory, store}
 
-  // Rows of one key and time, each with its number and that of its section behind its value.
+  // Rows of one key and time, with their origins: places in `tiesOf`.
   private lazy val ties: OrderedRows = new OrderedRows(store, memory, bufferBytes, () => ties.makeRoom())
   private val tiesOf = new ArrayBuffer[LiveSection]
   private var hasTies = false
   private var isTied = false
-  private val tied = new UnsafeRow(0)
+  private val origins = new RowOrigins
   private var from: LiveSection = _
 
   def isEmpty: Boolean = !isTied && rows.isEmpty
@@ -507,34 +505,27 @@ private[label] final class RowsInOrder(rows: CursorRows, context: StoredJoinCont
     val key = RowLayout.keyBytes(to.base(last), to.at(last))
     val (probe, time) = (RowLayout.ofKey(key, key.length), to.time(last))
     hasTies = true
-    tie(key, to.base(last), to.at(last), from)
+    tie(to.base(last), to.at(last), from)
     to.truncate(last)
-    while (isTie(time, probe, Start)) {
-      tie(key, rows.head.base, rows.head.at, rows.headSection)
+    while (isTie(time, probe, RowOrigins.Start)) {
+      tie(rows.head.base, rows.head.at, rows.headSection)
       rows.drop()
     }
     ties.start()
     isTied = ties.next()
   }
 
-  private def tie(key: Array[Byte], base: AnyRef, at: Long, of: LiveSection): Unit = {
+  private def tie(base: AnyRef, at: Long, of: LiveSection): Unit = {
     if (tiesOf.isEmpty || (tiesOf.last ne of)) tiesOf += of
-    val length = RowLayout.valueLength(base, at)
-    val value = new Array[Byte](length + Behind)
-    Platform.copyMemory(base, RowLayout.valueAt(base, at), value, Start, length.toLong)
-    Platform.putLong(value, Start + length, RowLayout.seq(base, at))
-    Platform.putLong(value, Start + length + 8, tiesOf.size - 1L)
-    tied.pointTo(value, value.length)
-    ties.append(key, key.length, RowLayout.time(base, at), 0L, tied)
+    ties.append(origins.note(base, at, tiesOf.size - 1), RowOrigins.Start)
   }
 
   private def appendTied(to: RowBuffer): Boolean = {
     val (base, at) = (ties.base, ties.at)
     val key = RowLayout.keyBytes(base, at)
     val valueAt = RowLayout.valueAt(base, at)
-    val length = RowLayout.valueLength(base, at) - Behind
-    val behind = valueAt + length
-    val (seq, of) = (Platform.getLong(base, behind), Platform.getLong(base, behind + 8).toInt)
+    val length = RowOrigins.valueLength(base, at)
+    val (seq, of) = (RowOrigins.seq(base, at), RowOrigins.section(base, at))
     val hasRoom =
       try {
         to.append(key, key.length, RowLayout.time(base, at), seq, base, valueAt, length): Unit
@@ -558,11 +549,4 @@ private[label] final class RowsInOrder(rows: CursorRows, context: StoredJoinCont
     rows.close()
     if (hasTies) ties.close()
   }
-}
-
-private object RowsInOrder {
-  private val Start = Platform.BYTE_ARRAY_OFFSET.toLong
-
-  /** Bytes behind a value. No row's value is the beginning of another one's, so they decide between equal rows only. */
-  private val Behind = 16
 }

@@ -100,6 +100,15 @@ object StoreKind {
   def named(name: String): Option[StoreKind] = byName.get(name)
 }
 
+/** The kinds of rows in scratch runs. No manifest names such a run, so it borrows the kind of a store that has the order it
+  * needs.
+  */
+private[tailrace] object ScratchKind {
+  val ByTime: StoreKind = StoreKind.LeftTimeSorted
+  val ByKey: StoreKind = StoreKind.RightKeySorted
+  val ByKeyTimeAndSeq: StoreKind = StoreKind.HeldRight
+}
+
 /** The time of a version through which the rows of a store have left the state: see [[Expiry]]. */
 sealed trait ExpiryTime
 

@@ -42,8 +42,8 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_EXAMPLES_WATERMARK_MISSING" -> JoinErrors.watermarkMissingOf("F", "C", Some("O")),
     "TAILRACE_EXAMPLES_NO_COMMON_KEY" -> ExampleErrors.noCommonKey(Seq("L" -> Seq("K"))),
     "TAILRACE_EXAMPLES_NO_LABEL" -> ExampleErrors.noLabel(),
-    "TAILRACE_JOIN_WATERMARK_MISSING" -> JoinErrors.watermarkMissing("left", "C", Some("O")),
-    "TAILRACE_JOIN_MIXED_BATCH_AND_STREAM" -> JoinErrors.mixedBatchAndStream("left", "right"),
+    "TAILRACE_JOIN_WATERMARK_MISSING" -> JoinErrors.watermarkMissing(Side.Left, "C", Some("O")),
+    "TAILRACE_JOIN_MIXED_BATCH_AND_STREAM" -> JoinErrors.mixedBatchAndStream(Side.Left, Side.Right),
     "TAILRACE_JOIN_LABEL_EMPTY" -> JoinErrors.labelEmpty("I"),
     "TAILRACE_JOIN_KEYS_MISSING" -> JoinErrors.keysMissing(),
     "TAILRACE_JOIN_KEY_TYPES_DIFFER" -> JoinErrors
@@ -122,9 +122,9 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_STATE_ONLY_COPY" -> Errors.stateOnlyCopy("F", "R", cause),
     "TAILRACE_STATE_UNREADABLE" -> Errors.stateUnreadable("P", cause),
     "TAILRACE_STATE_OPERATION_UNSUPPORTED" -> Errors.stateOperationUnsupported("put"),
-    "TAILRACE_SYNC_MAX_BUFFERED_UNSUPPORTED" -> SyncErrors.maxBufferedUnsupported("left", "files"),
-    "TAILRACE_SYNC_NOT_STREAMING" -> SyncErrors.notStreaming("left"),
-    "TAILRACE_SYNC_PARTITION_MISSING" -> SyncErrors.partitionMissing("left", "left_partition", Seq("a")),
+    "TAILRACE_SYNC_MAX_BUFFERED_UNSUPPORTED" -> SyncErrors.maxBufferedUnsupported(Side.Left, "files"),
+    "TAILRACE_SYNC_NOT_STREAMING" -> SyncErrors.notStreaming(Side.Left),
+    "TAILRACE_SYNC_PARTITION_MISSING" -> SyncErrors.partitionMissing(Side.Left, "left_partition", Seq("a")),
     "TAILRACE_STATE_PARTITIONS" -> Errors.statePartitions("P", 4, "16"),
     "TAILRACE_STATE_RESCALE_CUT_OFF" -> RescaleErrors.cutOff("P", 7, 4),
     "TAILRACE_STATE_RESCALE_IN_USE" -> RescaleErrors.inUse("P"),
@@ -152,10 +152,10 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_STATE_RESCALE_OPEN_BATCH" -> RescaleErrors.open("P", 7, Seq("dedupe")),
     "TAILRACE_STATE_RESCALE_UNSUPPORTED" -> RescaleErrors.unsupported("P", Seq("dedupe")),
     "TAILRACE_SYNC_NAME_CHANGED" -> SyncErrors.nameChanged("clicks", Seq("views")),
-    "TAILRACE_SYNC_FUTURE" -> SyncErrors.future("left", "clicks-1", 1L << 52, 1L << 51),
-    "TAILRACE_SYNC_TOPICS_MERGED" -> SyncErrors.topicsMerged("clicks", "left", Seq("a", "b")),
+    "TAILRACE_SYNC_FUTURE" -> SyncErrors.future(Side.Left, "clicks-1", 1L << 52, 1L << 51),
+    "TAILRACE_SYNC_TOPICS_MERGED" -> SyncErrors.topicsMerged("clicks", Side.Left, Seq("a", "b")),
     "TAILRACE_SYNC_STALLED" -> SyncErrors
-      .stalled("N", "left", HeldBy("P", 0, Some(7000), 9, PartitionCondition.Stalled)),
+      .stalled("N", Side.Left, HeldBy("P", 0, Some(7000), 9, PartitionCondition.Stalled)),
     "TAILRACE_WATERMARK_FUTURE" -> WatermarkErrors.future("H", 1, 0),
     "TAILRACE_WINDOWS_SINK" -> WindowErrors.sink("F", "S"),
     "TAILRACE_WATERMARK_PROGRESS_MISSING" -> WatermarkErrors.progressMissing("D", 7),
@@ -284,7 +284,7 @@ final class ErrorsSuite extends AnyFunSuite {
 
   test("a side without a watermark on its time column is told where its watermark is, if it has one") {
     def other(e: Throwable) = e.asInstanceOf[SparkThrowable].getMessageParameters.get("other")
-    assert(other(JoinErrors.watermarkMissing("left", "t", None)).isEmpty)
-    assert(other(JoinErrors.watermarkMissing("left", "t", Some("u"))).contains("`u`"))
+    assert(other(JoinErrors.watermarkMissing(Side.Left, "t", None)).isEmpty)
+    assert(other(JoinErrors.watermarkMissing(Side.Left, "t", Some("u"))).contains("`u`"))
   }
 }

@@ -2,6 +2,8 @@ package io.tailrace.explain
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.tailrace.common.Side
+
 /** Sentences, word by word: people search for them. */
 final class WaitTextSuite extends AnyFunSuite {
   private val minute = 60L * 1000 * 1000
@@ -151,7 +153,7 @@ final class WaitTextSuite extends AnyFunSuite {
 
   private val holder = HolderFacts("clicks-3", Some(at(1)), Some(5 * minute), 62500, Some("stalled"))
   private val right =
-    SyncSideFacts("right", Some(at(1)), Some(holder), Seq("clicks-1"), Some("pause"), Some(60000))
+    SyncSideFacts(Side.Right, Some(at(1)), Some(holder), Seq("clicks-1"), Some("pause"), Some(60000))
   private val sync = SyncFacts(
     Some(at(0)),
     1,

@@ -2,6 +2,8 @@ package io.tailrace.sync
 
 import scala.collection.mutable
 
+import io.tailrace.common.Side
+
 /** The synced join without all that makes it a Spark operator: the rules of its progress, and rows in memory.
   * An id is a key: at most one row a side has it.
   *
@@ -18,7 +20,7 @@ final class MiniJoin(val settings: SyncSettings, ids: Int) {
   // What the state holds, by id; Unknown: nothing.
   private val lefts, rights = Array.fill(ids)(SyncTimes.Unknown)
 
-  private val read = mutable.ArrayBuffer.empty[(SyncSide, Int, Long)]
+  private val read = mutable.ArrayBuffer.empty[(Side, Int, Long)]
   private val leftReadings, rightReadings = mutable.LinkedHashMap.empty[String, PartitionReading]
 
   /** How often each left row has come out. */
@@ -33,12 +35,12 @@ final class MiniJoin(val settings: SyncSettings, ids: Int) {
   var jumps = 0L
   var late = 0L
 
-  def partitions(side: SyncSide): SidePartitions = rules.side(side)
+  def partitions(side: Side): SidePartitions = rules.side(side)
 
   /** The times that the batch is judged by. */
   def times: SyncTimes = rules.times
 
-  def read(side: SyncSide, partition: String, id: Int, time: Long): Unit = {
+  def read(side: Side, partition: String, id: Int, time: Long): Unit = {
     of(side, leftReadings, rightReadings)
       .getOrElseUpdate(
         partition,
@@ -55,7 +57,7 @@ final class MiniJoin(val settings: SyncSettings, ids: Int) {
   }
 
   /** @param listed what the source says that it has, if it can say */
-  def end(clockMs: Long, listed: SyncSide => Option[Seq[ListedPartition]]): Unit = {
+  def end(clockMs: Long, listed: Side => Option[Seq[ListedPartition]]): Unit = {
     join(rules.times)
     Array(leftReadings, rightReadings).foreach(_.valuesIterator.foreach { reading =>
       val part = reading.read
@@ -93,7 +95,7 @@ final class MiniJoin(val settings: SyncSettings, ids: Int) {
   }
 
   /** The batch is written, and the query ends before it is committed: it goes on from the batch before. */
-  def crash(clockMs: Long, listed: SyncSide => Option[Seq[ListedPartition]]): Unit = {
+  def crash(clockMs: Long, listed: Side => Option[Seq[ListedPartition]]): Unit = {
     val before = rules
     val crashed = new SyncPartitions(settings)
     crashed.restore(before.file)
@@ -103,10 +105,10 @@ final class MiniJoin(val settings: SyncSettings, ids: Int) {
     restart()
   }
 
-  private def advance(clockMs: Long, listed: SyncSide => Option[Seq[ListedPartition]]): Unit = {
-    def batch(side: SyncSide): SideBatch =
+  private def advance(clockMs: Long, listed: Side => Option[Seq[ListedPartition]]): Unit = {
+    def batch(side: Side): SideBatch =
       SideBatch(of(side, leftReadings, rightReadings).values.map(_.read).toSeq, listed(side))
-    rules.advance(batch(SyncSide.Left), batch(SyncSide.Right), clockMs)
+    rules.advance(batch(Side.Left), batch(Side.Right), clockMs)
   }
 
   private def forget(): Unit = {
@@ -115,9 +117,9 @@ final class MiniJoin(val settings: SyncSettings, ids: Int) {
     rightReadings.clear()
   }
 
-  private def of[T](side: SyncSide, left: T, right: T): T = if (side == SyncSide.Left) left else right
+  private def of[T](side: Side, left: T, right: T): T = if (side == Side.Left) left else right
 
-  def heldRows(side: SyncSide): Int = of(side, lefts, rights).count(_ != SyncTimes.Unknown)
+  def heldRows(side: Side): Int = of(side, lefts, rights).count(_ != SyncTimes.Unknown)
 }
 
 object MiniJoin {

@@ -5,7 +5,7 @@ import scala.util.Random
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.tailrace.common.Policy
+import io.tailrace.common.{Policy, Side}
 import io.tailrace.testkit.{Campaign, CampaignSuite, SyncOut, SyncRow}
 
 /** The output depends on the data only: the same rows, cut into batches and read at speeds of three kinds,
@@ -30,7 +30,7 @@ final class SyncBatchingSuite extends AnyFunSuite with SyncFixture with Campaign
     def batch(times: SyncTimes, lefts: Seq[SyncRow], rights: Seq[SyncRow]): Unit = {
       out ++= runBatch(open(provider, version.toLong), settings, times, lefts, rights).get.out
       version += 1
-      def read(rows: Seq[SyncRow], side: SyncSide) =
+      def read(rows: Seq[SyncRow], side: Side) =
         if (rows.isEmpty) Nil
         else {
           val before = rules.side(side).partitions.find(_.name == side.name).map(_.latest)
@@ -45,8 +45,8 @@ final class SyncBatchingSuite extends AnyFunSuite with SyncFixture with Campaign
           counted += reading.read.jumps + reading.read.late
           Seq(reading.read)
         }
-      val all = SideBatch(read(lefts, SyncSide.Left), None)
-      rules.advance(all, SideBatch(read(rights, SyncSide.Right), None), 0)
+      val all = SideBatch(read(lefts, Side.Left), None)
+      rules.advance(all, SideBatch(read(rights, Side.Right), None), 0)
     }
     while (left < logs.left.size || right < logs.right.size) {
       val (moreLeft, moreRight) = cut()

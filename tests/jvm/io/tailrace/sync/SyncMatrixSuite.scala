@@ -3,8 +3,9 @@ package io.tailrace.sync
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.common.Policy
+import io.tailrace.common.Side
+import io.tailrace.common.Side.{Left, Right}
 import io.tailrace.sync.MiniJoin.NoRow
-import io.tailrace.sync.SyncSide.{Left, Right}
 
 /** Each condition of a partition, on either side, with a restart in the middle and without. Checks the name of
   * the condition, how far the join is, and that all rows come out when the partition moves on, or leaves.
@@ -29,7 +30,7 @@ final class SyncMatrixSuite extends AnyFunSuite {
 
   for {
     row <- rows
-    side <- SyncSide.values
+    side <- Side.values
     restarts <- Seq(false, true)
   } test(s"${row.name}, ${side.name}${if (restarts) ", with a restart" else ""}") {
     val world = new World(row, side)
@@ -48,21 +49,21 @@ final class SyncMatrixSuite extends AnyFunSuite {
 
     world.finish()
     (1 to 4).foreach { id =>
-      val both = SyncSide.values.forall(s => world.wasRead(s -> id))
+      val both = Side.values.forall(s => world.wasRead(s -> id))
       assert(world.join.out(id) == (if (world.wasRead(Left -> id)) 1 else 0), id)
       assert(world.join.matched(id) == both, id)
     }
-    assert(SyncSide.values.forall(world.join.heldRows(_) == 0))
+    assert(Side.values.forall(world.join.heldRows(_) == 0))
     assert(world.join.late == 0 && world.join.jumps == 0)
   }
 
-  private final class World(row: Row, side: SyncSide) {
+  private final class World(row: Row, side: Side) {
     val join = new MiniJoin(settings.copy(stallAfterMs = row.stallAfterMs), 5)
-    var wasRead = Set.empty[(SyncSide, Int)]
+    var wasRead = Set.empty[(Side, Int)]
     private var pairsRead = 0
 
     def batch(k: Int): Unit = {
-      SyncSide.values.foreach { s =>
+      Side.values.foreach { s =>
         if (s != side || !row.gives.contains(k)) read(s, "0", k)
         join.read(s, "0", NoRow, (k + 1) * 100L)
         if (s != side) join.read(s, "1", NoRow, (k + 1) * 100L)
@@ -81,7 +82,7 @@ final class SyncMatrixSuite extends AnyFunSuite {
       pairsRead = until
     }
 
-    private def read(side: SyncSide, partition: String, id: Int): Unit = {
+    private def read(side: Side, partition: String, id: Int): Unit = {
       wasRead += side -> id
       join.read(side, partition, id, id * 100L + (if (side == Left) 10 else 15))
     }
@@ -101,7 +102,7 @@ final class SyncMatrixSuite extends AnyFunSuite {
         readOwn(4)
         join.read(side, "1", NoRow, Far)
       }
-      SyncSide.values.foreach { s =>
+      Side.values.foreach { s =>
         join.read(s, "0", NoRow, Far)
         if (s != side) join.read(s, "1", NoRow, Far)
       }

@@ -1,6 +1,6 @@
 package io.tailrace.sync
 
-import io.tailrace.common.Policy
+import io.tailrace.common.{Policy, Side}
 import io.tailrace.sync.SyncTimes.Unknown
 
 /** How far a synced join has been read, and who it waits for. */
@@ -135,9 +135,9 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
   }
 
   test("a side that stops as a whole while the other one goes on has stalled, and its partition is named") {
-    SyncSide.values.foreach { side =>
+    Side.values.foreach { side =>
       def batch(partitions: SyncPartitions, own: (String, Long)*)(other: (String, Long)*): SyncTimes =
-        if (side == SyncSide.Left) partitions.batch(own: _*)(other: _*)
+        if (side == Side.Left) partitions.batch(own: _*)(other: _*)
         else partitions.batch(other: _*)(own: _*)
       val partitions = new SyncPartitions(settings)
       batch(partitions, "a" -> 100, "b" -> 150)("o" -> 120): Unit
@@ -184,7 +184,7 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
     assert(partitions.right.partitions.map(_.name).toSeq == Seq("a", "b"))
     val pausing = new SyncPartitions(settings)
     (1 to 4).foreach(i => pausing.batch()("r" -> i.toLong))
-    assert(pausing.stalled.map(s => s._1 -> s._2.partition) == Seq(SyncSide.Left -> "(none yet)"))
+    assert(pausing.stalled.map(s => s._1 -> s._2.partition) == Seq(Side.Left -> "(none yet)"))
   }
 
   test("each side has its own policy for stalled partitions") {
@@ -217,7 +217,7 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
     partitions.batch("a" -> 100, "b" -> 100)("r" -> 100000): Unit
     (2 to 4).foreach(i => partitions.batch("a" -> i * 1000L)())
     assert(partitions.times == SyncTimes(99990, 4000))
-    assert(partitions.lateBefore(SyncSide.Left) == 3900)
+    assert(partitions.lateBefore(Side.Left) == 3900)
     assert(partitions.left.condition("b").get == PartitionCondition.Excluded)
     partitions.batch("b" -> 3899)(): Unit
     assert(partitions.left.condition("b").get == PartitionCondition.Excluded)
@@ -237,12 +237,12 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
   test("right rows that may have missed their left row are counted") {
     val partitions = new SyncPartitions(settings.copy(window = 4))
     partitions.batch("l" -> 100)("a" -> 100): Unit
-    assert(partitions.lateBefore(SyncSide.Right) == 90 && partitions.missedBefore(SyncSide.Right) == 94)
-    assert(partitions.missedBefore(SyncSide.Left) == partitions.lateBefore(SyncSide.Left))
+    assert(partitions.lateBefore(Side.Right) == 90 && partitions.missedBefore(Side.Right) == 94)
+    assert(partitions.missedBefore(Side.Left) == partitions.lateBefore(Side.Left))
     val reading = new PartitionReading("a", 100, 10, 90, 94)
     Seq(100L, 94, 93, 90, 89).foreach(reading.see)
     assert(reading.read == PartitionRead("a", 100, rows = 5, jumps = 3, late = 1))
     val none = new SyncPartitions(settings)
-    assert(SyncSide.values.forall(none.missedBefore(_) == Unknown))
+    assert(Side.values.forall(none.missedBefore(_) == Unknown))
   }
 }

@@ -9,7 +9,7 @@ import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.tailrace.{MemoryStream, RunClock, SparkPlans, StreamAccess}
 import org.apache.spark.sql.{DataFrame, Row}
 
-import io.tailrace.common.Policy
+import io.tailrace.common.{Policy, Side}
 import io.tailrace.testkit.{FakeRecord, FakeTopics, Logged, LoggedStream, SparkSuite}
 
 /** Queries with the nodes of a synced join's progress, under a union where the join would be. */
@@ -17,7 +17,7 @@ abstract class SyncProgressQuerySuite extends SparkSuite {
   import SyncProgressQuerySuite._
 
   protected def progress(
-      side: SyncSide,
+      side: Side,
       frame: DataFrame,
       partitions: Seq[String],
       time: String,
@@ -33,8 +33,8 @@ abstract class SyncProgressQuerySuite extends SparkSuite {
       right: DataFrame
   ): DataFrame = {
     val sides: Seq[LogicalPlan] = Seq(
-      Synced.of(progress(SyncSide.Left, left, partitions, time, settings), settings),
-      progress(SyncSide.Right, right, partitions, time, settings)
+      Synced.of(progress(Side.Left, left, partitions, time, settings), settings),
+      progress(Side.Right, right, partitions, time, settings)
     )
     SparkPlans.toFrame(spark, Union(sides))
   }

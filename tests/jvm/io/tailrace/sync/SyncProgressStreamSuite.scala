@@ -6,6 +6,7 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
 import org.apache.spark.sql.tailrace.{MemoryStream, StreamAccess}
 
+import io.tailrace.common.Side
 import io.tailrace.testkit.LoggedStream.logged
 import io.tailrace.testkit.{FakeRecord, FakeTopics, Logged, LoggedStream}
 
@@ -118,7 +119,7 @@ final class SyncProgressStreamSuite extends SyncProgressQuerySuite {
 
   test("Spark, windows and stamps don't take the node that ends a batch for a watermark") {
     val frame = spark.readStream.format("rate").load()
-    val side = progress(SyncSide.Left, frame, Seq("value"), "timestamp", Settings)
+    val side = progress(Side.Left, frame, Seq("value"), "timestamp", Settings)
     assert(Synced.of(side, Settings).collect { case w: EventTimeWatermark => w }.isEmpty)
   }
 

@@ -6,7 +6,8 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.tailrace.RunClock
 import org.scalatest.funsuite.AnyFunSuite
 
-import io.tailrace.sync.SyncSide.{Left, Right}
+import io.tailrace.common.Side
+import io.tailrace.common.Side.{Left, Right}
 import io.tailrace.testkit.TempDirectory
 
 final class SyncRunSuite extends AnyFunSuite with TempDirectory {
@@ -17,7 +18,7 @@ final class SyncRunSuite extends AnyFunSuite with TempDirectory {
     register = _ => (),
     retain = 2
   )
-  private val nothingListed = (_: SyncSide) => SideSource(None, hasUnread = false)
+  private val nothingListed = (_: Side) => SideSource(None, hasUnread = false)
 
   private def told(
       task: Int,

@@ -4,7 +4,7 @@ import java.util.SplittableRandom
 
 import scala.collection.mutable
 
-import io.tailrace.common.Policy
+import io.tailrace.common.{Policy, Side}
 
 /** One random schedule: partitions of two topics that are written, read, neglected, made and removed, under a
   * query that is killed now and then. [[SyncSimulation.run]] throws if a rule doesn't hold.
@@ -40,7 +40,7 @@ final class SyncSimulation(seed: Long) {
   )
   private val ids = 3 + below(7)
   private val join = new MiniJoin(settings, ids)
-  private val sides = SyncSide.values.map(side => new Topic(side)).toArray
+  private val sides = Side.values.map(side => new Topic(side)).toArray
   private var now, clock = 0L
   private var wasExcluded = false
   private var crashes = true
@@ -71,7 +71,7 @@ final class SyncSimulation(seed: Long) {
   }
 
   /** The first partition is there from the beginning to the end. */
-  private final class Topic(val side: SyncSide) {
+  private final class Topic(val side: Side) {
     val logs: Array[Log] = Array.tabulate(1 + below(3)) { i =>
       val made = if (i > 0 && oneIn(3)) 1L + below(Length) else 0L
       val ends = if (i > 0 && oneIn(4)) made + below(Length) else Long.MaxValue
@@ -96,8 +96,8 @@ final class SyncSimulation(seed: Long) {
       } else None
   }
 
-  private def listed(side: SyncSide): Option[Seq[ListedPartition]] =
-    sides(if (side == SyncSide.Left) 0 else 1).listed
+  private def listed(side: Side): Option[Seq[ListedPartition]] =
+    sides(if (side == Side.Left) 0 else 1).listed
 
   private val (leftTimes, rightTimes) = {
     val lefts, rights = Array.fill(ids)(SyncTimes.Unknown)
@@ -172,7 +172,7 @@ final class SyncSimulation(seed: Long) {
   }
 
   private def read(): Unit = sides.foreach { topic =>
-    val wasRead = if (topic.side == SyncSide.Left) leftRead else rightRead
+    val wasRead = if (topic.side == Side.Left) leftRead else rightRead
     topic.logs.foreach { log =>
       var i = log.at
       while (i < log.until) {
@@ -238,7 +238,7 @@ final class SyncSimulation(seed: Long) {
     }
   }
 
-  private def holdsRows: Boolean = SyncSide.values.exists(join.heldRows(_) > 0)
+  private def holdsRows: Boolean = Side.values.exists(join.heldRows(_) > 0)
 
   private def judge(): Unit = (0 until ids).foreach { id =>
     val hasLeft = leftRead(id)
@@ -254,7 +254,7 @@ final class SyncSimulation(seed: Long) {
       check(mayLose, s"row $id was lost, ${leftTimes(id)} with ${rightTimes(id)}")
     }
     if (id == 0) {
-      def state = SyncSide.values.map(join.partitions(_).state)
+      def state = Side.values.map(join.partitions(_).state)
       check(!holdsRows, s"rows are held when all is over: ${join.times} $state")
       // Rows that jump back may come too late if the join didn't wait for their partition.
       check(wild || jump > 0 || wasExcluded || !lists || join.jumps == 0, s"${join.jumps} jumps")

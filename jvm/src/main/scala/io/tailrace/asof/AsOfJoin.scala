@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.types.{StructField, StructType}
 
-import io.tailrace.common.{Mark, StepwiseRows}
+import io.tailrace.common.{Mark, Side, StepwiseRows}
 import io.tailrace.join.{
   BatchJoinExec,
   IdleTimeout,
@@ -79,11 +79,11 @@ private[tailrace] final class AsOfResolution(
     val fields = StructType(payload.map(a => StructField(a.name, a.dataType, a.nullable)))
     val added = AttributeReference(settings.into, fields, nullable = true)()
     sides
-      .columns("left")
+      .columns(Side.Left)
       .checkAdded(added.name, s"Choose another name than '${added.name}' for `${options.words.into}`.")
     val marks = if (settings.late == LateLefts.Marked) Seq(Mark.attribute()) else Nil
     marks.foreach { mark =>
-      sides.columns("left").checkAdded(mark.name, Columns.rename(mark.name))
+      sides.columns(Side.Left).checkAdded(mark.name, Columns.rename(mark.name))
       if (sameName(added.name, mark.name))
         throw options.arguments.invalid(options.words.into, added.name, s"a name other than ${mark.name}")
     }

@@ -401,7 +401,7 @@ private[asof] final class AsOfInput(
   }
 
   private def flushDue(): Unit = if (!due.rows.isEmpty) {
-    scratch += store.scratch(SortedRows.all(StoreKind.LeftTimeSorted, due.rows, Long.MaxValue))
+    scratch += store.scratch(SortedRows.all(ScratchKind.ByTime, due.rows, Long.MaxValue))
     due.rows.clear()
   }
 

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types.StructField
 
-import io.tailrace.common.{Durations, OwnNames, Policy, ProgressName, TimeSpan}
+import io.tailrace.common.{Durations, OwnNames, Policy, ProgressName, Side, TimeSpan}
 import io.tailrace.join.JoinCheckpoint.{Credits, OfExamples}
 import io.tailrace.join.{ColumnWords, JoinColumns, JoinSides, LeftRowWriter, PinnedSetting}
 import io.tailrace.label.{
@@ -77,7 +77,7 @@ private[tailrace] final class ExamplesResolution(
     new JoinResolution(left, asGiven.plan, sameName).resolve(label.on, join)
     val right = rights.find(_._1 eq asGiven.plan).get._2
     val sides = new JoinSides(join.arguments, left, right, sameName, join.words)
-    val (lefts, columns) = (sides.columns("left"), sides.columns("right"))
+    val (lefts, columns) = (sides.columns(Side.Left), sides.columns(Side.Right))
     // Without checks: their types may still have to be made equal.
     val on = label.on.map { case (l, r) => lefts.find("on", l) -> columns.find("on", r) }
     val attribution = label.attribution.map(_.settings(join.arguments))

@@ -2,6 +2,7 @@ package io.tailrace.examples
 
 import org.apache.spark.sql.types.StructType
 
+import io.tailrace.common.Side
 import io.tailrace.join.{
   ColumnChanges,
   ColumnTexts,
@@ -10,8 +11,7 @@ import io.tailrace.join.{
   LabelSettings,
   MissingSetting,
   PinnedSetting,
-  SettingWords,
-  Side
+  SettingWords
 }
 
 /** The pinned settings of `tailrace.examples`, and errors about them in the words of its arguments. The settings of the
@@ -112,13 +112,13 @@ private[examples] final class LabelWords(rules: Seq[LabelRule]) extends ColumnWo
       s"label '$label': ${changes.mkString(", ")}"
     }
 
-  override def columns(side: String, from: StructType, to: StructType): ColumnChanges.Told =
+  override def columns(side: Side, from: StructType, to: StructType): ColumnChanges.Told =
     if (side == Side.Left) ColumnChanges.tell("the impressions'", shown(from), shown(to))
     else {
       val names = (from.fieldNames ++ to.fieldNames).distinct.toSeq
       val each = names.map(name => ofEvents(name, rowOf(from, name), rowOf(to, name)))
       // The fields of a label's struct besides its events.
-      val rest = ColumnChanges.tell(side, from, to).refused.filter(_ => each.forall(_.refused.isEmpty))
+      val rest = ColumnChanges.tell(side.name, from, to).refused.filter(_ => each.forall(_.refused.isEmpty))
       ColumnChanges.Told(each.flatMap(_.refused) ++ rest, each.flatMap(_.told), each.flatMap(_.lost))
     }
 

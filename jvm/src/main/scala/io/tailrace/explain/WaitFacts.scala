@@ -1,5 +1,7 @@
 package io.tailrace.explain
 
+import io.tailrace.common.Side
+
 /** The known facts about the watermark of a query, and about the inputs that hold it back. Times are event times in
   * microseconds.
   *
@@ -128,7 +130,7 @@ final case class SyncFacts(
 ) extends JoinFacts {
 
   /** The time up to which all right partitions have been read. */
-  def rightReadTo: Option[Long] = sides.find(_.side == "right").flatMap(_.readTo)
+  def rightReadTo: Option[Long] = sides.find(_.side == Side.Right).flatMap(_.readTo)
 
   override def isReason: Boolean = next.forall(_.needs.exists(needs => rightReadTo.forall(_ < needs)))
 }
@@ -141,7 +143,7 @@ final case class SyncFacts(
   * @param onStall  the policy; none: unknown, the checkpoint doesn't have it
   */
 final case class SyncSideFacts(
-    side: String,
+    side: Side,
     readTo: Option[Long],
     holder: Option[HolderFacts],
     excluded: Seq[String],

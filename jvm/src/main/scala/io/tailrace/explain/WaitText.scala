@@ -1,6 +1,6 @@
 package io.tailrace.explain
 
-import io.tailrace.common.{Durations, EventTimes}
+import io.tailrace.common.{Durations, EventTimes, Side}
 
 /** Explains in sentences what holds back the rows of a join: for `tailrace why`, and for the warnings of a query that
   * runs.
@@ -130,7 +130,7 @@ object WaitText {
   }
 
   private def pairs(facts: LabelFacts): Seq[String] = {
-    val empty = Seq("left" -> facts.left, "right" -> facts.right).collect { case (side, Some(0)) =>
+    val empty = Seq(Side.Left -> facts.left, Side.Right -> facts.right).collect { case (side, Some(0)) =>
       s"No $side row is in the state: none has come, or it was late or has expired."
     }
     counts(facts.left, facts.right).toSeq ++ (Pairs +: empty) ++ facts.next.map(next(facts, _))

@@ -4,7 +4,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.types.StructType
 
-import io.tailrace.common.Errors
+import io.tailrace.common.{Errors, Side}
 
 /** The checkpoint that a query has at its start.
   *

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types.{DataType, StructType}
 
+import io.tailrace.common.Side
 import io.tailrace.state.{RowShapes, Section, StoreKind, ValueChange}
 
 /** The columns of a join's rows in the state, as Spark's JSON of a schema, without what doesn't change the bytes
@@ -45,7 +46,7 @@ final class JoinShapes(written: Seq[JoinSchema], override val newest: Int) exten
       val side = section.kind match {
         case StoreKind.JoinedIndicator => Some(Side.Right)
         case StoreKind.LeftOut => Some(Side.Left)
-        case kind => Side.of(kind)
+        case kind => kind.side
       }
       def of(columns: Columns) = if (side.contains(Side.Left)) columns.left else columns.right
       side.map(_ => (of(schemas(section.schema)), of(schemas(newest)))).filter(s => s._1 != s._2) match {

@@ -31,29 +31,28 @@ private[tailrace] final class JoinSides(
       val renewed = rightAsGiven.output.map(a => Alias(a, a.name)(explicitMetadata = Some(a.metadata)))
       Project(renewed, rightAsGiven)
     }
-  private val sides = Map("left" -> left, "right" -> right)
-  private val named = sides.map { case (side, plan) =>
-    side -> new Columns(arguments, plan.output, sameName, words.frame(side))
-  }
+  private val named = Side.values.map { side =>
+    side -> new Columns(arguments, plan(side).output, sameName, words.frame(side))
+  }.toMap
 
-  def side(name: String): LogicalPlan = sides(name)
+  def plan(side: Side): LogicalPlan = side.of(left, right)
 
-  def columns(side: String): Columns = named(side)
+  def columns(side: Side): Columns = named(side)
 
   /** Refuses a stream beside a batch DataFrame. */
   def checkAreAlike(): Unit = if (left.isStreaming != right.isStreaming) {
-    if (left.isStreaming) throw JoinErrors.mixedBatchAndStream("left", "right")
-    else throw JoinErrors.mixedBatchAndStream("right", "left")
+    if (left.isStreaming) throw JoinErrors.mixedBatchAndStream(stream = Side.Left, batch = Side.Right)
+    else throw JoinErrors.mixedBatchAndStream(stream = Side.Right, batch = Side.Left)
   }
 
   /** Refuses a stream without a watermark on its event time. */
   def checkWatermarks(leftTime: Attribute, rightTime: Attribute): Unit = {
-    checkWatermark("left", leftTime)
-    checkWatermark("right", rightTime)
+    checkWatermark(Side.Left, leftTime)
+    checkWatermark(Side.Right, rightTime)
   }
 
-  private def checkWatermark(side: String, column: Attribute): Unit = {
-    val plan = sides(side)
+  private def checkWatermark(side: Side, column: Attribute): Unit = {
+    val plan = this.plan(side)
     val key = EventTimeWatermark.delayKey
     // Spark supports no watermarks on them.
     if (plan.isStreaming && column.dataType == TimestampNTZType)
@@ -74,7 +73,7 @@ private[tailrace] final class JoinSides(
       join: JoinSides => LogicalPlan
   ): LogicalPlan = {
     val wider = on.flatMap { case (l, r) =>
-      val (left, right) = (columns("left").find("on", l), columns("right").find("on", r))
+      val (left, right) = (columns(Side.Left).find("on", l), columns(Side.Right).find("on", r))
       WiderKeys.common(left.dataType, right.dataType).map(to => (left, right, to))
     }
     // A column that several keys name keeps its type, and is checked as it is.
@@ -96,8 +95,8 @@ private[tailrace] final class JoinSides(
   /** The key columns of the two sides, of equal and orderable types. */
   def keys(on: Seq[(String, String)]): (Seq[Attribute], Seq[Attribute]) = {
     if (on.isEmpty) throw JoinErrors.keysMissing()
-    val leftKeys = on.map(pair => columns("left").find("on", pair._1))
-    val rightKeys = on.map(pair => columns("right").find("on", pair._2))
+    val leftKeys = on.map(pair => columns(Side.Left).find("on", pair._1))
+    val rightKeys = on.map(pair => columns(Side.Right).find("on", pair._2))
     leftKeys.zip(rightKeys).foreach { case (l, r) => checkKey(l, r) }
     (leftKeys, rightKeys)
   }
@@ -121,13 +120,13 @@ private[tailrace] final class JoinSides(
 
   /** The time columns of the two sides, timestamps of one type. */
   def times(leftName: String, rightName: String): (Attribute, Attribute) = {
-    val leftTime = time("left", leftName)
-    val rightTime = time("right", rightName)
+    val leftTime = time(Side.Left, leftName)
+    val rightTime = time(Side.Right, rightName)
     if (leftTime.dataType != rightTime.dataType) throw JoinErrors.timeTypesDiffer(leftTime, rightTime)
     (leftTime, rightTime)
   }
 
-  private def time(side: String, name: String): Attribute = {
+  private def time(side: Side, name: String): Attribute = {
     val argument = words.time(side)
     val found = columns(side).find(argument, name)
     found.dataType match {
@@ -144,11 +143,11 @@ private[tailrace] final class JoinSides(
   * @param into  the argument with the name of the column that the join adds
   */
 final case class SideWords(left: String, right: String, times: (String, String), into: String) {
-  private[join] def frame(side: String): String = if (side == "left") left else right
-  private[join] def time(side: String): String = if (side == "left") times._1 else times._2
+  private[join] def frame(side: Side): String = side.of(left, right)
+  private[join] def time(side: Side): String = side.of(times._1, times._2)
 
   private[join] def watermarkMissing(
-      side: String,
+      side: Side,
       column: String,
       other: Option[String]
   ): TailraceAnalysisException =
@@ -212,8 +211,8 @@ private[tailrace] object WiderKeys {
 object JoinErrors {
 
   /** @param other the column of that side that does have a watermark, if one has */
-  def watermarkMissing(side: String, column: String, other: Option[String]): TailraceAnalysisException =
-    watermarkMissing("TAILRACE_JOIN_WATERMARK_MISSING", "side" -> side, column, other)
+  def watermarkMissing(side: Side, column: String, other: Option[String]): TailraceAnalysisException =
+    watermarkMissing("TAILRACE_JOIN_WATERMARK_MISSING", "side" -> side.name, column, other)
 
   /** The same of a stream that isn't a side for the user.
     *
@@ -232,8 +231,8 @@ object JoinErrors {
     refuse(condition, stream, "column" -> column, "other" -> elsewhere, "delay" -> "10 minutes")
   }
 
-  def mixedBatchAndStream(stream: String, batch: String): TailraceAnalysisException =
-    refuse("TAILRACE_JOIN_MIXED_BATCH_AND_STREAM", "stream" -> stream, "batch" -> batch)
+  def mixedBatchAndStream(stream: Side, batch: Side): TailraceAnalysisException =
+    refuse("TAILRACE_JOIN_MIXED_BATCH_AND_STREAM", "stream" -> stream.name, "batch" -> batch.name)
 
   def keysMissing(): TailraceAnalysisException = refuse("TAILRACE_JOIN_KEYS_MISSING")
 

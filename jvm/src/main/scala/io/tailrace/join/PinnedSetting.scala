@@ -4,7 +4,7 @@ import scala.util.matching.Regex
 
 import org.apache.spark.sql.types.StructType
 
-import io.tailrace.common.Durations
+import io.tailrace.common.{Durations, Side}
 
 /** One setting that a checkpoint pins, because it decides what the rows of the state mean.
   *
@@ -306,7 +306,7 @@ private[tailrace] object SettingWords {
 private[tailrace] trait ColumnWords {
 
   /** The consequences of other columns on a side. */
-  def columns(side: String, from: StructType, to: StructType): ColumnChanges.Told
+  def columns(side: Side, from: StructType, to: StructType): ColumnChanges.Told
 
   /** Reasons why right columns can't be there again that the query had once, and lacked meanwhile.
     *
@@ -319,8 +319,8 @@ private[tailrace] trait ColumnWords {
 
 private[tailrace] object ColumnWords {
   case object OfJoin extends ColumnWords {
-    override def columns(side: String, from: StructType, to: StructType): ColumnChanges.Told =
-      ColumnChanges.tell(side, from, to)
+    override def columns(side: Side, from: StructType, to: StructType): ColumnChanges.Told =
+      ColumnChanges.tell(side.name, from, to)
 
     override def returned(settings: Map[String, String], from: StructType, areNamed: Boolean): Seq[String] =
       Nil

@@ -83,7 +83,7 @@ private[label] final class Amendments(
   /** Writes out what was noted. */
   def flushNoted(): Unit = {
     val rows = notedKeys.rows
-    if (!rows.isEmpty) noted += store.scratch(SortedRows.keys(StoreKind.RightKeySorted, rows, Long.MaxValue))
+    if (!rows.isEmpty) noted += store.scratch(SortedRows.keys(ScratchKind.ByKey, rows, Long.MaxValue))
     rows.clear()
   }
 
@@ -213,6 +213,5 @@ private[label] final class AmendedLefts(runs: Seq[ScratchRun]) extends AutoClose
 }
 
 private object AmendedLefts {
-  // Any kind whose sections are in this order.
-  val Kind = StoreKind.HeldRight
+  val Kind = ScratchKind.ByKeyTimeAndSeq
 }

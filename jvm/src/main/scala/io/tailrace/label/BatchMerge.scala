@@ -236,8 +236,7 @@ private final class KeyOnDisk private (
 }
 
 private object KeyOnDisk {
-  // Any kind whose sections are in the order of time.
-  private val Kind = StoreKind.LeftTimeSorted
+  private val Kind = ScratchKind.ByTime
 
   /** @param first the rows that are in memory already, which are released
     * @param rest  all other rows, in the order of time, none before the first ones

@@ -4,7 +4,7 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-import io.tailrace.common.{MemoryErrors, OrderedBytes, RowMemoryExhausted}
+import io.tailrace.common.{MemoryErrors, OrderedBytes, RowMemoryExhausted, Side}
 import io.tailrace.join.{ExpiringRows, Pass}
 import io.tailrace.state._
 
@@ -83,17 +83,18 @@ private[label] final class EagerMatching(batch: LabelBatch) extends LabelMatchin
   /** Writes the matches of this batch's rows, with earlier rows and with each other, into the state. */
   private def findMatches(): Unit = {
     import window.{after, before}
-    keepAll(new ArrivalMatches(newKeys.toSeq, earlierRight, -before, after, context), probesAreLeft = true)
+    keepAll(new ArrivalMatches(newKeys.toSeq, earlierRight, -before, after, context), probes = Side.Left)
     val lefts = earlierKeys ++ newKeys
-    keepAll(new ArrivalMatches(newRight.toSeq, lefts, -after, before, context), probesAreLeft = false)
+    keepAll(new ArrivalMatches(newRight.toSeq, lefts, -after, before, context), probes = Side.Right)
     earlier.foreach { was =>
       val more = new ArrivalMatches(earlierKeys, earlierRight, was.after + 1, after, context)
-      keepAll(more, probesAreLeft = true)
+      keepAll(more, probes = Side.Left)
     }
     flushFound()
   }
 
-  private def keepAll(source: ArrivalMatches, probesAreLeft: Boolean): Unit = {
+  private def keepAll(source: ArrivalMatches, probes: Side): Unit = {
+    val probesAreLeft = probes == Side.Left
     var count = 0L
     try
       while (source.next()) {

@@ -8,7 +8,7 @@ import org.apache.spark.sql.functions.lit
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types.StructField
 
-import io.tailrace.common.{Arguments, CallDocument, Policy, TimeSpan}
+import io.tailrace.common.{Arguments, CallDocument, Policy, Side, TimeSpan}
 import io.tailrace.join.{IdleTimeout, JoinErrors, JoinSides, OneEventTime, SideWords}
 import io.tailrace.plan.{Columns, OwnColumns}
 
@@ -273,7 +273,7 @@ private[tailrace] final class JoinResolution(
       payload: Seq[Attribute]
   ): Seq[Attribute] = {
     import options.into
-    val leftColumns = sides.columns("left")
+    val leftColumns = sides.columns(Side.Left)
     def checkAdded(columns: Columns)(a: Attribute): Unit = columns.checkAdded(a.name, Columns.rename(a.name))
     val version = settings.version.attributes
     // A column beside the left columns must not have the name of one of them: users could select neither.
@@ -295,7 +295,7 @@ private[tailrace] final class JoinResolution(
       // A right key isn't emitted.
       version
         .filter(mark => payload.exists(a => sameName(a.name, mark.name)))
-        .foreach(checkAdded(sides.columns("right")))
+        .foreach(checkAdded(sides.columns(Side.Right)))
       version
     }
   }

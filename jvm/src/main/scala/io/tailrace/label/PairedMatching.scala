@@ -4,9 +4,8 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.unsafe.Platform
 
-import io.tailrace.common.RowMemoryExhausted
+import io.tailrace.common.{RowMemoryExhausted, Side}
 import io.tailrace.join.{Pass, StoredJoinContext}
 import io.tailrace.state._
 
@@ -40,10 +39,10 @@ private[label] final class PairedMatching(batch: LabelBatch) extends LabelMatchi
   override def passes: Seq[() => Pass] = {
     import window.{after, before}
     Seq(
-      () => pairs(written.left, earlierRight, -before, after, probesAreLeft = true),
-      () => pairs(written.right, earlierLeft ++ written.left, -after, before, probesAreLeft = false)
+      () => pairs(written.left, earlierRight, -before, after, probes = Side.Left),
+      () => pairs(written.right, earlierLeft ++ written.left, -after, before, probes = Side.Right)
     ) ++ earlier.map { was => () =>
-      pairs(earlierLeft, earlierRight, was.after + 1, after, probesAreLeft = true)
+      pairs(earlierLeft, earlierRight, was.after + 1, after, probes = Side.Left)
     }
   }
 
@@ -52,21 +51,22 @@ private[label] final class PairedMatching(batch: LabelBatch) extends LabelMatchi
       of: Seq[LiveSection],
       from: Long,
       to: Long,
-      probesAreLeft: Boolean
+      probes: Side
   ): Pairs = {
     val found: MatchedPairs = oneToOne match {
       case None => new ArrivalMatches(probing, of, from, to, context)
-      case Some(one) => new one.Pairs(probing, of, PairWindow(from, to, probesAreLeft, closedThrough))
+      case Some(one) => new one.Pairs(probing, of, PairWindow(from, to, probes, closedThrough))
     }
-    new Pairs(found, probesAreLeft)
+    new Pairs(found, probes)
   }
 
   /** The pairs of the probing rows with those of the other side. */
-  private final class Pairs(pairs: MatchedPairs, probesAreLeft: Boolean) extends Pass {
+  private final class Pairs(pairs: MatchedPairs, probes: Side) extends Pass {
     private val left = new UnsafeRow(columns.left.size)
     private val right = new UnsafeRow(columns.payload.size)
-    private val probe = if (probesAreLeft) left else right
-    private val candidate = if (probesAreLeft) right else left
+    private val probe = probes.of(left, right)
+    private val candidate = probes.of(right, left)
+    private val probesAreLeft = probes == Side.Left
     private val labelsEmitted = metric(LabelMetrics.LabelsEmitted)
     private val onArrival = metric(LabelMetrics.MatchedOnArrival)
 
@@ -139,7 +139,7 @@ private[label] final class OneToOne(context: StoredJoinContext, bucketWidth: Lon
       new RowsInOrder(new MergedSections(all, RunCursor.inOrder(RowOrder.Key), Long.MinValue), context)
     }
     private val (probeKind, otherKind) =
-      if (window.probesAreLeft) (LeftKeySorted, RightKeySorted) else (RightKeySorted, LeftKeySorted)
+      window.probes.of((LeftKeySorted, RightKeySorted), (RightKeySorted, LeftKeySorted))
     private val goneProbes = marks.gone(probeKind)
     private val gone = marks.gone(otherKind)
     private val leftOut = metric(LabelMetrics.MatchesDropped)
@@ -278,16 +278,18 @@ private[label] final class OneToOne(context: StoredJoinContext, bucketWidth: Lon
   *
   * @param from          a partner is at least at a probing row's time plus this
   * @param to            and at most at its time plus this
-  * @param probesAreLeft which side probes
+  * @param probes        the side that probes
   * @param closedThrough left rows up to this time get none
   */
 private[label] final case class PairWindow(
     from: Long,
     to: Long,
-    probesAreLeft: Boolean,
+    probes: Side,
     closedThrough: Long
 ) {
   import JoinWindow.saturatingAdd
+
+  private val probesAreLeft = probes == Side.Left
 
   def isClosed(probeTime: Long): Boolean = probesAreLeft && probeTime <= closedThrough
 
@@ -445,15 +447,14 @@ private[label] final class KeyProbes(
   * @param rows by key and time
   */
 private[label] final class RowsInOrder(rows: CursorRows, context: StoredJoinContext) extends AutoCloseable {
-  import RowsInOrder._
   import context.{bufferBytes, memory, store}
 
-  // Rows of one key and time, each with its number and that of its section behind its value.
+  // Rows of one key and time, with their origins: places in `tiesOf`.
   private lazy val ties: OrderedRows = new OrderedRows(store, memory, bufferBytes, () => ties.makeRoom())
   private val tiesOf = new ArrayBuffer[LiveSection]
   private var hasTies = false
   private var isTied = false
-  private val tied = new UnsafeRow(0)
+  private val origins = new RowOrigins
   private var from: LiveSection = _
 
   def isEmpty: Boolean = !isTied && rows.isEmpty
@@ -504,34 +505,27 @@ private[label] final class RowsInOrder(rows: CursorRows, context: StoredJoinCont
     val key = RowLayout.keyBytes(to.base(last), to.at(last))
     val (probe, time) = (RowLayout.ofKey(key, key.length), to.time(last))
     hasTies = true
-    tie(key, to.base(last), to.at(last), from)
+    tie(to.base(last), to.at(last), from)
     to.truncate(last)
-    while (isTie(time, probe, Start)) {
-      tie(key, rows.head.base, rows.head.at, rows.headSection)
+    while (isTie(time, probe, RowOrigins.Start)) {
+      tie(rows.head.base, rows.head.at, rows.headSection)
       rows.drop()
     }
     ties.start()
     isTied = ties.next()
   }
 
-  private def tie(key: Array[Byte], base: AnyRef, at: Long, of: LiveSection): Unit = {
+  private def tie(base: AnyRef, at: Long, of: LiveSection): Unit = {
     if (tiesOf.isEmpty || (tiesOf.last ne of)) tiesOf += of
-    val length = RowLayout.valueLength(base, at)
-    val value = new Array[Byte](length + Behind)
-    Platform.copyMemory(base, RowLayout.valueAt(base, at), value, Start, length.toLong)
-    Platform.putLong(value, Start + length, RowLayout.seq(base, at))
-    Platform.putLong(value, Start + length + 8, tiesOf.size - 1L)
-    tied.pointTo(value, value.length)
-    ties.append(key, key.length, RowLayout.time(base, at), 0L, tied)
+    ties.append(origins.note(base, at, tiesOf.size - 1), RowOrigins.Start)
   }
 
   private def appendTied(to: RowBuffer): Boolean = {
     val (base, at) = (ties.base, ties.at)
     val key = RowLayout.keyBytes(base, at)
     val valueAt = RowLayout.valueAt(base, at)
-    val length = RowLayout.valueLength(base, at) - Behind
-    val behind = valueAt + length
-    val (seq, of) = (Platform.getLong(base, behind), Platform.getLong(base, behind + 8).toInt)
+    val length = RowOrigins.valueLength(base, at)
+    val (seq, of) = (RowOrigins.seq(base, at), RowOrigins.section(base, at))
     val hasRoom =
       try {
         to.append(key, key.length, RowLayout.time(base, at), seq, base, valueAt, length): Unit
@@ -555,11 +549,4 @@ private[label] final class RowsInOrder(rows: CursorRows, context: StoredJoinCont
     rows.close()
     if (hasTies) ties.close()
   }
-}
-
-private object RowsInOrder {
-  private val Start = Platform.BYTE_ARRAY_OFFSET.toLong
-
-  /** Bytes behind a value. No row's value is the beginning of another one's, so they decide between equal rows only. */
-  private val Behind = 16
 }

@@ -3,6 +3,7 @@ package io.tailrace.state
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.unsafe.Platform
 
 /** Rows of a batch by key, time and content. If they are more than fit in memory, they are sorted in parts, in local
   * files, and merged.
@@ -43,7 +44,7 @@ private[tailrace] final class OrderedRows(
     // A run has rows of one key and time in the order of their numbers. Here they are in that of their bytes.
     byKey.indices.foreach(i => rows.renumber(byKey(i), i.toLong))
     // This gives one bucket, or two if there are times before the epoch.
-    parts += store.scratch(SortedRows.ofSorted(StoreKind.HeldRight, rows, byKey, Long.MaxValue, 1))
+    parts += store.scratch(SortedRows.ofSorted(ScratchKind.ByKeyTimeAndSeq, rows, byKey, Long.MaxValue, 1))
     rows.clear()
   }
 
@@ -126,6 +127,59 @@ private[tailrace] final class OrderedRows(
     rows.close()
     copied.close()
   }
+}
+
+/** Notes behind the values of rows that are sorted as copies, which say where in the state they are:
+  *
+  * {{{
+  *   value (8 n bytes)  seq(8)  section(4)
+  * }}}
+  *
+  * Values have whole words, and a note isn't a whole number of words, so it tells such a row from others. No row's value is
+  * the beginning of another one's, so notes decide between equal rows only. Sequence numbers of the copies themselves may
+  * be those of their places in local files.
+  */
+private[tailrace] final class RowOrigins {
+  import RowOrigins._
+
+  private var noted = new Array[Byte](1024)
+
+  /** A copy of a row, at [[RowOrigins.Start]], until the next call.
+    *
+    * @param section a number of its section, which the caller knows
+    */
+  def note(base: AnyRef, at: Long, section: Int): Array[Byte] = {
+    val length = RowLayout.length(base, at)
+    if (length + Words > noted.length) noted = new Array[Byte](Math.toIntExact(2 * (length + Words)))
+    Platform.copyMemory(base, at, noted, Start, length)
+    Platform.putLong(noted, Start + length, RowLayout.seq(base, at))
+    Platform.putInt(noted, Start + length + 8, section)
+    RowLayout.writeValueLength(noted, Start, RowLayout.valueLength(base, at) + NoteLength)
+    noted
+  }
+}
+
+private[tailrace] object RowOrigins {
+  private val NoteLength = 12
+
+  /** The room for a note. */
+  private val Words = 16
+
+  val Start: Long = Platform.BYTE_ARRAY_OFFSET.toLong
+
+  def isNoted(base: AnyRef, at: Long): Boolean = (RowLayout.valueLength(base, at) & 7) != 0
+
+  /** The length of a row's value, without the note. */
+  def valueLength(base: AnyRef, at: Long): Int = {
+    val length = RowLayout.valueLength(base, at)
+    if ((length & 7) == 0) length else length - NoteLength
+  }
+
+  def seq(base: AnyRef, at: Long): Long = Platform.getLong(base, noteAt(base, at))
+  def section(base: AnyRef, at: Long): Int = Platform.getInt(base, noteAt(base, at) + 8)
+
+  private def noteAt(base: AnyRef, at: Long): Long =
+    RowLayout.valueAt(base, at) + RowLayout.valueLength(base, at) - NoteLength
 }
 
 /** Rows by key and time, and rows of one key and time by their bytes, so that the row which gets a match doesn't

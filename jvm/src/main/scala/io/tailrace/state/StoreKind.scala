@@ -1,5 +1,7 @@
 package io.tailrace.state
 
+import io.tailrace.common.Side
+
 /** A store of an operator's state. The engine goes by the properties of a kind only; the join that keeps the
   * rows knows what they mean. All kinds are here because ids and names are part of the format on disk, which
   * Spark's state reader and `tailrace inspect` read without the operator.
@@ -7,6 +9,7 @@ package io.tailrace.state
   * @param id       the first byte of each of its pages' keys in a run; never reused
   * @param name     in manifests, metrics, errors and the state reader; never changed
   * @param order    of its rows in a section
+  * @param side     the side of the join whose rows it has; none: it has matches, tombstones or pages
   * @param compacts true if background compaction may merge its sections
   * @param expires  the time of a version through which its rows have left, though they are still in their sections
   * @param marks    the store whose rows it has tombstones of, by their sequence numbers; none: it holds rows
@@ -18,6 +21,7 @@ sealed abstract class StoreKind(
     val id: Byte,
     val name: String,
     val order: RowOrder,
+    val side: Option[Side],
     val compacts: Boolean,
     val expires: ExpiryTime,
     val marks: Option[StoreKind],
@@ -33,39 +37,47 @@ sealed abstract class StoreKind(
 object StoreKind {
   import ExpiryTime._
 
+  private def OfLeft = Some(Side.Left)
+  private def OfRight = Some(Side.Right)
+
   case object LeftTimeSorted
-      extends StoreKind(1, "left-time-sorted", RowOrder.Time, true, Results, None, None)
+      extends StoreKind(1, "left-time-sorted", RowOrder.Time, OfLeft, true, Results, None, None)
   case object LeftKeySorted
-      extends StoreKind(2, "left-key-sorted", RowOrder.Key, true, Results, None, Some(LeftKeyPages))
+      extends StoreKind(2, "left-key-sorted", RowOrder.Key, OfLeft, true, Results, None, Some(LeftKeyPages))
   case object RightKeySorted
-      extends StoreKind(3, "right-key-sorted", RowOrder.Key, true, Never, None, Some(RightKeyPages))
+      extends StoreKind(3, "right-key-sorted", RowOrder.Key, OfRight, true, Never, None, Some(RightKeyPages))
   case object JoinedIndicator
-      extends StoreKind(4, "joined-indicator", RowOrder.TimeSeqAndKey, true, Results, None, None)
-  case object HeldLeft extends StoreKind(5, "held-left", RowOrder.TimeAndSeq, false, Results, None, None)
+      extends StoreKind(4, "joined-indicator", RowOrder.TimeSeqAndKey, None, true, Results, None, None)
+  case object HeldLeft
+      extends StoreKind(5, "held-left", RowOrder.TimeAndSeq, OfLeft, false, Results, None, None)
   case object HeldRight
-      extends StoreKind(6, "held-right", RowOrder.KeyTimeAndSeq, false, Operator, None, None)
+      extends StoreKind(6, "held-right", RowOrder.KeyTimeAndSeq, OfRight, false, Operator, None, None)
   case object JoinedRight
-      extends StoreKind(7, "joined-right", RowOrder.TimeSeqAndKey, false, Never, Some(HeldRight), None)
+      extends StoreKind(7, "joined-right", RowOrder.TimeSeqAndKey, None, false, Never, Some(HeldRight), None)
   case object RightNewest
-      extends StoreKind(8, "right-newest", RowOrder.Key, true, Never, None, Some(RightNewestPages)) {
+      extends StoreKind(8, "right-newest", RowOrder.Key, OfRight, true, Never, None, Some(RightNewestPages)) {
     override def keepsNewest: Boolean = true
   }
   case object GoneLeft
-      extends StoreKind(9, "gone-left", RowOrder.TimeAndSeq, true, Results, Some(LeftKeySorted), None)
+      extends StoreKind(9, "gone-left", RowOrder.TimeAndSeq, None, true, Results, Some(LeftKeySorted), None)
   case object GoneRight
-      extends StoreKind(10, "gone-right", RowOrder.TimeAndSeq, true, Never, Some(RightKeySorted), None)
+      extends StoreKind(10, "gone-right", RowOrder.TimeAndSeq, None, true, Never, Some(RightKeySorted), None)
   case object RightTimeSorted
-      extends StoreKind(11, "right-time-sorted", RowOrder.Time, true, Operator, None, None)
-  case object LeftOut extends StoreKind(12, "left-out", RowOrder.Key, true, Never, None, Some(LeftOutPages))
+      extends StoreKind(11, "right-time-sorted", RowOrder.Time, OfRight, true, Operator, None, None)
+  case object LeftOut
+      extends StoreKind(12, "left-out", RowOrder.Key, None, true, Never, None, Some(LeftOutPages))
   case object JoinedLeft
-      extends StoreKind(13, "joined-left", RowOrder.TimeSeqAndKey, false, Never, Some(HeldLeft), None)
+      extends StoreKind(13, "joined-left", RowOrder.TimeSeqAndKey, None, false, Never, Some(HeldLeft), None)
 
   // Not stores, but parts of runs that belong to the sections of one: no manifest names them.
-  case object LeftKeyPages extends StoreKind(66, "left-key-pages", RowOrder.Key, false, Never, None, None)
-  case object RightKeyPages extends StoreKind(67, "right-key-pages", RowOrder.Key, false, Never, None, None)
+  case object LeftKeyPages
+      extends StoreKind(66, "left-key-pages", RowOrder.Key, None, false, Never, None, None)
+  case object RightKeyPages
+      extends StoreKind(67, "right-key-pages", RowOrder.Key, None, false, Never, None, None)
   case object RightNewestPages
-      extends StoreKind(68, "right-newest-pages", RowOrder.Key, false, Never, None, None)
-  case object LeftOutPages extends StoreKind(69, "left-out-pages", RowOrder.Key, false, Never, None, None)
+      extends StoreKind(68, "right-newest-pages", RowOrder.Key, None, false, Never, None, None)
+  case object LeftOutPages
+      extends StoreKind(69, "left-out-pages", RowOrder.Key, None, false, Never, None, None)
 
   val all: Seq[StoreKind] =
     Seq(
@@ -86,6 +98,15 @@ object StoreKind {
   private val byName = all.map(k => k.name -> k).toMap
 
   def named(name: String): Option[StoreKind] = byName.get(name)
+}
+
+/** The kinds of rows in scratch runs. No manifest names such a run, so it borrows the kind of a store that has the order it
+  * needs.
+  */
+private[tailrace] object ScratchKind {
+  val ByTime: StoreKind = StoreKind.LeftTimeSorted
+  val ByKey: StoreKind = StoreKind.RightKeySorted
+  val ByKeyTimeAndSeq: StoreKind = StoreKind.HeldRight
 }
 
 /** The time of a version through which the rows of a store have left the state: see [[Expiry]]. */

@@ -4,7 +4,6 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.unsafe.Platform
 
 import io.tailrace.common.{Mark, MarkedRows, Policy}
 import io.tailrace.join.{JoinColumns, Pass}
@@ -48,14 +47,14 @@ private[sync] final class DecidedRows(
   private def decide(): UnsafeRow = {
     val base = released.base
     val at = released.at
-    val length = early.fold(RowLayout.valueLength(base, at))(_.valueLength(base, at))
+    val length = RowOrigins.valueLength(base, at)
     leftRow.pointTo(base, RowLayout.valueAt(base, at), length)
     right.take(released)
     isMarking = marks && found.count > 1
     if (found.count > 0) {
       matched += 1
       duplicateRight += found.count - 1
-      early.foreach(_.comesOut(base, at))
+      early.foreach(_.emitted(base, at))
       writer.joined(leftRow, found.joinedBase, found.joinedAt)
     } else if (early.exists(_.waits(base, at))) null
     else if (released.isFirst) {
@@ -142,12 +141,7 @@ private[sync] final class SyncWriter(columns: JoinColumns, settings: SyncSetting
   *                                                               └─> not found: it stays, or is written into held-left
   * }}}
   *
-  * The value of a row of the state is followed by a note of its place: the number of its section, and its sequence
-  * number. Values have whole words, and the note isn't a whole number of words, so it tells such a row from others.
-  *
-  * {{{
-  *   value (8 n bytes)  section(4)  seq(8)
-  * }}}
+  * [[io.tailrace.state.RowOrigins]] tell the rows of the state from new ones.
   *
   * @param through rows up to this time are released
   * @param keep    takes a row that waits, to be written
@@ -161,51 +155,29 @@ private[sync] final class EarlyLeft(
 ) {
   import EarlyLeft._
 
-  private var noted = new Array[Byte](1024)
+  private val origins = new RowOrigins
 
   /** Adds a row of the state. @param section its number, or [[EarlyLeft.Carried]] */
-  def add(row: RunCursor, section: Int): Unit = {
-    val (base, at) = (row.base, row.at)
-    val length = RowLayout.length(base, at)
-    if (length + Words > noted.length) noted = new Array[Byte](Math.toIntExact(2 * (length + Words)))
-    Platform.copyMemory(base, at, noted, Start, length)
-    Platform.putInt(noted, Start + length, section)
-    Platform.putLong(noted, Start + length + 4, row.seq)
-    RowLayout.writeValueLength(noted, Start, RowLayout.valueLength(base, at) + NoteLength)
-    released.append(noted, Start)
-  }
-
-  /** The length of a row's value, without the note. */
-  def valueLength(base: AnyRef, at: Long): Int = {
-    val length = RowLayout.valueLength(base, at)
-    if ((length & 7) == 0) length else length - NoteLength
-  }
-
-  private def hasNote(base: AnyRef, at: Long): Boolean = (RowLayout.valueLength(base, at) & 7) != 0
-
-  private def noteAt(base: AnyRef, at: Long): Long = RowLayout.valueAt(base, at) + valueLength(base, at)
+  def add(row: RunCursor, section: Int): Unit =
+    released.append(origins.note(row.base, row.at, section), RowOrigins.Start)
 
   /** A row is emitted with its right row. */
-  def comesOut(base: AnyRef, at: Long): Unit = if (hasNote(base, at)) {
-    val note = noteAt(base, at)
-    val section = Platform.getInt(base, note)
+  def emitted(base: AnyRef, at: Long): Unit = if (RowOrigins.isNoted(base, at)) {
+    val section = RowOrigins.section(base, at)
     if (section == Carried) bufferedLeft.takeCarried()
-    else bufferedLeft.take(section, Platform.getLong(base, note + 4))
+    else bufferedLeft.take(section, RowOrigins.seq(base, at))
   }
 
   /** A row has no right row. @return whether it stays buffered; otherwise it is released */
   def waits(base: AnyRef, at: Long): Boolean = RowLayout.time(base, at) > through && {
-    if (!hasNote(base, at)) {
+    if (!RowOrigins.isNoted(base, at)) {
       // Its number may be that of its place in a local file.
       RowLayout.writeSeq(base, at, store.newSeq())
       keep(base, at)
-    } else {
-      val note = noteAt(base, at)
-      if (Platform.getInt(base, note) == Carried) {
-        RowLayout.writeSeq(base, at, Platform.getLong(base, note + 4))
-        RowLayout.writeValueLength(base, at, valueLength(base, at))
-        keep(base, at)
-      }
+    } else if (RowOrigins.section(base, at) == Carried) {
+      RowLayout.writeSeq(base, at, RowOrigins.seq(base, at))
+      RowLayout.writeValueLength(base, at, RowOrigins.valueLength(base, at))
+      keep(base, at)
     }
     true
   }
@@ -215,10 +187,4 @@ private[sync] object EarlyLeft {
 
   /** In place of a section: the row's run is dropped, and its buffered rows are written again. */
   val Carried: Int = -1
-
-  private val NoteLength = 12
-
-  /** The length of the note. */
-  private val Words = 16
-  private val Start: Long = Platform.BYTE_ARRAY_OFFSET.toLong
 }

@@ -14,13 +14,13 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.json4s.JsonAST.{JField, JInt, JObject}
 import org.json4s.jackson.JsonMethods
 
-import io.tailrace.common.JoinedNames
+import io.tailrace.common.{JoinedNames, Side}
 import io.tailrace.plan.WrapsTable
 
 /** A topic whose partitions can be held back. It only changes where batches end. Options, offsets and readers
   * are the source's own, so a checkpoint can be used with `max_buffered` and without.
   */
-final class HeldBackTable(val source: Table with SupportsRead, settings: SyncSettings, side: SyncSide)
+final class HeldBackTable(val source: Table with SupportsRead, settings: SyncSettings, side: Side)
     extends WrapsTable
     with SupportsRead {
   override def name(): String = source.name()
@@ -33,7 +33,7 @@ final class HeldBackTable(val source: Table with SupportsRead, settings: SyncSet
     new HeldBackScan(source.newScanBuilder(options).build(), settings, side)
 }
 
-private[sync] final class HeldBackScan(source: Scan, settings: SyncSettings, side: SyncSide) extends Scan {
+private[sync] final class HeldBackScan(source: Scan, settings: SyncSettings, side: Side) extends Scan {
   override def readSchema(): StructType = source.readSchema()
   override def description(): String = source.description()
   override def supportedCustomMetrics(): Array[CustomMetric] = source.supportedCustomMetrics()
@@ -46,7 +46,7 @@ private[sync] final class HeldBackScan(source: Scan, settings: SyncSettings, sid
         val columns = side.of(settings.leftPartition, settings.rightPartition)
         new HeldBackStream(stream, () => SyncRun.current(settings), side, columns)
       case _ if settings.asksForMaxBuffered =>
-        throw SyncErrors.maxBufferedUnsupported(side.name, source.description())
+        throw SyncErrors.maxBufferedUnsupported(side, source.description())
       case stream =>
         SyncNotices.unlimited(settings.name, side, source.description())
         stream
@@ -62,7 +62,7 @@ private[sync] final class HeldBackScan(source: Scan, settings: SyncSettings, sid
 private[sync] final class HeldBackStream(
     source: SupportsTriggerAvailableNow with MicroBatchStream,
     run: () => SyncRun,
-    side: SyncSide,
+    side: Side,
     columns: Seq[String]
 ) extends MicroBatchStream
     with SupportsTriggerAvailableNow
@@ -151,7 +151,7 @@ private[sync] object HeldBackSources {
   }
 
   /** A side without an obstacle. */
-  def wrap(plan: LogicalPlan, side: SyncSide, settings: SyncSettings): LogicalPlan = plan.transform {
+  def wrap(plan: LogicalPlan, side: Side, settings: SyncSettings): LogicalPlan = plan.transform {
     case source: StreamingRelationV2 =>
       source.table match {
         case table: SupportsRead => source.copy(table = new HeldBackTable(table, settings, side))

@@ -1,7 +1,7 @@
 package io.tailrace.sync
 
 import io.tailrace.common.Errors.{refuse, stateError}
-import io.tailrace.common.{Errors, TailraceAnalysisException, TailraceStateException}
+import io.tailrace.common.{Errors, Side, TailraceAnalysisException, TailraceStateException}
 
 /** The errors of synced joins. */
 object SyncErrors {
@@ -9,26 +9,26 @@ object SyncErrors {
   /** @param time  the event time, in microseconds
     * @param limit the furthest time that is believed, in microseconds
     */
-  def future(side: String, partition: String, time: Long, limit: Long): TailraceStateException =
+  def future(side: Side, partition: String, time: Long, limit: Long): TailraceStateException =
     stateError(
       "TAILRACE_SYNC_FUTURE",
       null,
-      "side" -> side,
+      "side" -> side.name,
       "partition" -> partition,
       "time" -> Errors.instant(time),
       "limit" -> Errors.instant(limit)
     )
 
-  def maxBufferedUnsupported(side: String, source: String): TailraceAnalysisException =
-    refuse("TAILRACE_SYNC_MAX_BUFFERED_UNSUPPORTED", "side" -> side, "source" -> source)
+  def maxBufferedUnsupported(side: Side, source: String): TailraceAnalysisException =
+    refuse("TAILRACE_SYNC_MAX_BUFFERED_UNSUPPORTED", "side" -> side.name, "source" -> source)
 
-  def notStreaming(side: String): TailraceAnalysisException =
-    refuse("TAILRACE_SYNC_NOT_STREAMING", "side" -> side)
+  def notStreaming(side: Side): TailraceAnalysisException =
+    refuse("TAILRACE_SYNC_NOT_STREAMING", "side" -> side.name)
 
-  def partitionMissing(side: String, argument: String, columns: Seq[String]): TailraceAnalysisException =
+  def partitionMissing(side: Side, argument: String, columns: Seq[String]): TailraceAnalysisException =
     refuse(
       "TAILRACE_SYNC_PARTITION_MISSING",
-      "side" -> side,
+      "side" -> side.name,
       "argument" -> argument,
       "columns" -> columns.mkString(", ")
     )
@@ -36,16 +36,21 @@ object SyncErrors {
   def nameChanged(name: String, before: Seq[String]): TailraceStateException =
     stateError("TAILRACE_SYNC_NAME_CHANGED", null, "name" -> name, "before" -> before.mkString(", "))
 
-  def topicsMerged(name: String, side: String, topics: Seq[String]): TailraceAnalysisException =
-    refuse("TAILRACE_SYNC_TOPICS_MERGED", "name" -> name, "side" -> side, "topics" -> topics.mkString(", "))
+  def topicsMerged(name: String, side: Side, topics: Seq[String]): TailraceAnalysisException =
+    refuse(
+      "TAILRACE_SYNC_TOPICS_MERGED",
+      "name" -> name,
+      "side" -> side.name,
+      "topics" -> topics.mkString(", ")
+    )
 
   /** @param by the partition that the side waits for */
-  private[tailrace] def stalled(name: String, side: String, by: HeldBy): TailraceStateException =
+  private[tailrace] def stalled(name: String, side: Side, by: HeldBy): TailraceStateException =
     stateError(
       "TAILRACE_SYNC_STALLED",
       null,
       "name" -> name,
-      "side" -> side,
+      "side" -> side.name,
       "partition" -> by.partition,
       "latest" -> by.latestTime.fold("nothing of it has been read")(t => s"it has been read up to $t"),
       "lag" -> by.lag.fold("behind all others")(micros => s"${micros / 1000} ms behind the furthest one"),

@@ -20,7 +20,7 @@ import org.apache.spark.sql.tailrace.{
 import org.apache.spark.sql.types.{ArrayType, MapType, StructType}
 import org.apache.spark.util.CollectionAccumulator
 
-import io.tailrace.common.{Errors, Mark, TailraceAnalysisException}
+import io.tailrace.common.{Errors, Mark, Side, TailraceAnalysisException}
 import io.tailrace.driver.DriverWatermarkExec
 import io.tailrace.explain.{JoinFacts, NextRow, SyncFacts}
 import io.tailrace.join._
@@ -90,25 +90,25 @@ object SyncJoinStrategy extends SparkStrategy {
 private[tailrace] final class SyncResolution(sides: JoinSides, sameName: (String, String) => Boolean) {
 
   def resolve(on: Seq[(String, String)], options: SyncOptions): LogicalPlan = {
-    SyncSide.values.map(_.name).foreach { side =>
-      if (!sides.side(side).isStreaming) throw SyncErrors.notStreaming(side)
+    Side.values.foreach { side =>
+      if (!sides.plan(side).isStreaming) throw SyncErrors.notStreaming(side)
     }
     val (leftKeys, rightKeys) = sides.keys(on)
     val (leftTime, rightTime) = sides.times(options.leftTime, options.rightTime)
-    val leftPartition = partition(SyncSide.Left.name, options.leftPartition)
-    val rightPartition = partition(SyncSide.Right.name, options.rightPartition)
+    val leftPartition = partition(Side.Left, options.leftPartition)
+    val rightPartition = partition(Side.Right, options.rightPartition)
     val chosen = options.settings.copy(
       leftPartition = leftPartition.map(_.name),
       rightPartition = rightPartition.map(_.name)
     )
-    val settings = chosen.copy(unlimited = SyncSide.values.flatMap { side =>
-      HeldBackSources.obstacle(sides.side(side.name), chosen).map(side -> _)
+    val settings = chosen.copy(unlimited = Side.values.flatMap { side =>
+      HeldBackSources.obstacle(sides.plan(side), chosen).map(side -> _)
     })
     if (settings.asksForMaxBuffered) settings.unlimited.foreach { case (side, source) =>
-      throw SyncErrors.maxBufferedUnsupported(side.name, source)
+      throw SyncErrors.maxBufferedUnsupported(side, source)
     }
-    val leftSide = progress(SyncSide.Left, leftPartition, leftTime, settings)
-    val rightSide = progress(SyncSide.Right, rightPartition, rightTime, settings)
+    val leftSide = progress(Side.Left, leftPartition, leftTime, settings)
+    val rightSide = progress(Side.Right, rightPartition, rightTime, settings)
     val names = newNames(rightKeys, options.suffix)
     val payload = JoinColumns.payload(sides.right.output, rightKeys)
     val join = SyncJoin(
@@ -126,12 +126,12 @@ private[tailrace] final class SyncResolution(sides: JoinSides, sameName: (String
   }
 
   private def progress(
-      side: SyncSide,
+      side: Side,
       columns: Seq[Attribute],
       time: Attribute,
       settings: SyncSettings
   ): LogicalPlan = {
-    val plan = sides.side(side.name)
+    val plan = sides.plan(side)
     val isLimited = settings.maxBuffered.isDefined && !settings.unlimited.exists(_._1 == side)
     val read = if (isLimited) HeldBackSources.wrap(plan, side, settings) else plan
     if (KafkaPartition.isOf(columns.map(_.name)))
@@ -140,12 +140,12 @@ private[tailrace] final class SyncResolution(sides: JoinSides, sameName: (String
   }
 
   /** By default, Kafka's columns that the side has. */
-  private def partition(side: String, names: Seq[String]): Seq[Attribute] = {
+  private def partition(side: Side, names: Seq[String]): Seq[Attribute] = {
     val argument = s"${side}_partition"
     val wanted =
       if (names.nonEmpty) names else KafkaPartition.Columns.filter(sides.columns(side).has)
     if (names.isEmpty && !wanted.contains("partition"))
-      throw SyncErrors.partitionMissing(side, argument, sides.side(side).output.map(_.name))
+      throw SyncErrors.partitionMissing(side, argument, sides.plan(side).output.map(_.name))
     val found = wanted.map(sides.columns(side).find(argument, _))
     found.foreach { a =>
       a.dataType match {
@@ -165,8 +165,8 @@ private[tailrace] final class SyncResolution(sides: JoinSides, sameName: (String
     val clashing = JoinColumns.payload(sides.right.output, keys).filter(a => isLeft(a.name))
     clashing.map { a =>
       val name = s"${a.name}$suffix"
-      if (isLeft(name)) throw clash(name, "left")
-      if (sides.columns("right").has(name)) throw clash(name, "right")
+      if (isLeft(name)) throw clash(name, Side.Left)
+      if (sides.columns(Side.Right).has(name)) throw clash(name, Side.Right)
       a.exprId -> name
     }.toMap
   }
@@ -176,13 +176,13 @@ private[tailrace] final class SyncResolution(sides: JoinSides, sameName: (String
     Option
       .when(settings.marks) {
         val cure = Columns.rename(Mark.Column)
-        SyncSide.values.foreach(side => sides.columns(side.name).checkAdded(Mark.Column, cure))
-        renamed.find(sameName(_, Mark.Column)).foreach(name => throw clash(name, "right"))
+        Side.values.foreach(side => sides.columns(side).checkAdded(Mark.Column, cure))
+        renamed.find(sameName(_, Mark.Column)).foreach(name => throw clash(name, Side.Right))
         Mark.attribute()
       }
       .toSeq
 
-  private def clash(column: String, side: String): TailraceAnalysisException =
+  private def clash(column: String, side: Side): TailraceAnalysisException =
     Errors.columnExists(
       SyncOptions.arguments.call,
       column,

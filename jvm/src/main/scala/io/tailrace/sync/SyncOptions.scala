@@ -1,6 +1,6 @@
 package io.tailrace.sync
 
-import io.tailrace.common.{Arguments, CallDocument, Policy, TimeSpan}
+import io.tailrace.common.{Arguments, CallDocument, Policy, Side, TimeSpan}
 import io.tailrace.join.OnStall
 
 /** The arguments of [[io.tailrace.api.Tailrace.syncJoin]] besides the DataFrames and the keys. Names and
@@ -137,14 +137,14 @@ final case class SyncSettings(
     liftsFiltered: Boolean = true,
     leftPartition: Seq[String] = Nil,
     rightPartition: Seq[String] = Nil,
-    unlimited: Seq[(SyncSide, String)] = Nil,
+    unlimited: Seq[(Side, String)] = Nil,
     oneToOne: Boolean = false
 ) {
 
   /** True if the user has said how many rows may be held, and a source that can't be held back is an error. */
   def asksForMaxBuffered: Boolean = maxBuffered.exists(_ != SyncOptions.MaxBuffered)
 
-  def onStallOf(side: SyncSide): Policy = side.of(onLeftStall.getOrElse(onStall), onStall)
+  def onStallOf(side: Side): Policy = side.of(onLeftStall.getOrElse(onStall), onStall)
 
   def marksDuplicates: Boolean = onDuplicate == Policy.Mark
   def marksFuture: Boolean = onFuture == Policy.Mark
@@ -181,18 +181,6 @@ object SyncTimes {
   /** The time that is `micros` earlier; unknown if the time is. */
   private[sync] def before(time: Long, micros: Long): Long =
     if (time < Unknown + micros) Unknown else time - micros
-}
-
-/** An input of the join. */
-sealed abstract class SyncSide(val name: String) {
-  private[sync] def of[T](left: => T, right: => T): T = if (this == SyncSide.Left) left else right
-}
-
-object SyncSide {
-  case object Left extends SyncSide("left")
-  case object Right extends SyncSide("right")
-
-  val values: Seq[SyncSide] = Seq(Left, Right)
 }
 
 /** The rows that a state partition holds after a batch.

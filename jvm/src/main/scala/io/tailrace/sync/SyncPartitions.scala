@@ -6,7 +6,7 @@ import java.nio.ByteBuffer
 import scala.collection.mutable
 
 import io.tailrace.checkpoint.CheckedBytes
-import io.tailrace.common.Policy
+import io.tailrace.common.{Policy, Side}
 import io.tailrace.driver.IdleClock
 
 /** The source partitions of both sides, and the times that the next batch is judged by, given how far they
@@ -21,22 +21,22 @@ private[sync] final class SyncPartitions(settings: SyncSettings) {
   // Both sides share a clock: a side that stops as a whole is idle while the other one continues.
   private val idleClock = new IdleClock(settings.stallAfterMs)
 
-  val left: SidePartitions = newSide(SyncSide.Left, Math.max(settings.window, settings.syncDelay))
-  val right: SidePartitions = newSide(SyncSide.Right, settings.syncDelay)
+  val left: SidePartitions = newSide(Side.Left, Math.max(settings.window, settings.syncDelay))
+  val right: SidePartitions = newSide(Side.Right, settings.syncDelay)
 
-  private def newSide(side: SyncSide, tolerance: Long) =
+  private def newSide(side: Side, tolerance: Long) =
     new SidePartitions(tolerance, settings.onStallOf(side), idleClock, settings.liftsFiltered)
 
   private var decided = SyncTimes(SyncTimes.Unknown, SyncTimes.Unknown)
 
-  def side(side: SyncSide): SidePartitions = side.of(left, right)
+  def side(side: Side): SidePartitions = side.of(left, right)
 
   /** The times that the next batch is judged by. Neither ever goes back, even with other settings. */
   def times: SyncTimes = decided
 
   def restore(file: SyncFile): Unit = {
     decided = file.times
-    SyncSide.values.foreach { s =>
+    Side.values.foreach { s =>
       val saved = file.side(s)
       side(s).restore(saved.low, saved.partitions)
     }
@@ -62,21 +62,21 @@ private[sync] final class SyncPartitions(settings: SyncSettings) {
   }
 
   /** The stalled partition that each side waits for: at most one of a side. */
-  def stalled: Seq[(SyncSide, HeldBy)] =
-    Seq(SyncSide.Right, SyncSide.Left).flatMap(s => side(s).stalled.map(s -> _))
+  def stalled: Seq[(Side, HeldBy)] =
+    Seq(Side.Right, Side.Left).flatMap(s => side(s).stalled.map(s -> _))
 
   /** The longest idle time that one batch counts. */
   def mostIdlePerBatchMs: Long = idleClock.mostPerStepMs
 
   /** Rows of a side before this time are late: the rows that would have joined them are decided. */
-  def lateBefore(side: SyncSide): Long =
+  def lateBefore(side: Side): Long =
     side.of(SyncTimes.before(decided.leftLow, settings.window), decided.release)
 
   /** Rows of a side before this time may have missed their match, though they aren't late. A right row joins
     * left rows that are older than it, and some of these may have been released: a batch sooner, it would
     * have found them. In a partition that counts, rows that come in order are never before this time.
     */
-  def missedBefore(side: SyncSide): Long =
+  def missedBefore(side: Side): Long =
     side.of(lateBefore(side), SyncRules.joinedThrough(decided.release, settings))
 }
 
@@ -108,7 +108,7 @@ private[sync] final case class SideBatch(
   * @param times the times that the next batch is judged by
   */
 private[tailrace] final case class SyncFile(times: SyncTimes, left: SideState, right: SideState) {
-  def side(side: SyncSide): SideState = side.of(left, right)
+  def side(side: Side): SideState = side.of(left, right)
 }
 
 /** @param low all partitions that count have been read up to this time, in microseconds */

@@ -9,13 +9,15 @@ import org.apache.spark.sql.tailrace.WriteToStream
 import org.apache.spark.sql.types.TimestampType
 import org.apache.spark.unsafe.types.CalendarInterval
 
+import io.tailrace.common.Side
+
 /** The logical node of one side of `tailrace.sync_join`: notes the progress of each source partition.
   *
   * @param partitions columns whose values tell partitions apart, of any type that can be a string
   * @param time       the side's event time
   */
 case class SyncProgress(
-    side: SyncSide,
+    side: Side,
     partitions: Seq[Attribute],
     time: Attribute,
     settings: SyncSettings,

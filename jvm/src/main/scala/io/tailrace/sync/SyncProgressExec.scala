@@ -24,7 +24,7 @@ import org.apache.spark.sql.tailrace._
 import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.CalendarInterval
 
-import io.tailrace.common.Policy
+import io.tailrace.common.{Policy, Side}
 import io.tailrace.driver._
 
 /** Notes how far each source partition of a side has been read. All rows pass.
@@ -35,7 +35,7 @@ import io.tailrace.driver._
   * @param time       the side's event time, in microseconds
   */
 final case class SyncProgressExec(
-    side: SyncSide,
+    side: Side,
     partitions: Seq[Attribute],
     time: Attribute,
     settings: SyncSettings,
@@ -98,7 +98,7 @@ private[sync] final class SyncProgressPartition(
 
   private def seeFuture(reading: PartitionReading, time: Long): Unit = begun.onFuture match {
     case Policy.Clamp => reading.seeFuture(Some(begun.believed))
-    case Policy.Fail => throw SyncErrors.future(begun.side.name, reading.name, time, begun.believed)
+    case Policy.Fail => throw SyncErrors.future(begun.side, reading.name, time, begun.believed)
     case _ => reading.seeFuture(None)
   }
 }
@@ -154,7 +154,7 @@ private[sync] object KafkaSource {
     *
     * @param join its name
     */
-  def of(session: SparkSession, join: String): SyncSide => SideSource = {
+  def of(session: SparkSession, join: String): Side => SideSource = {
     // A batch that has been folded asks for no side.
     lazy val nodes = StreamingPlan.nodes(StreamingBatch.running(session).plan).collect {
       case node: SyncProgressExec if node.settings.name == join => node
@@ -200,7 +200,7 @@ private[sync] object KafkaSource {
     node.partitions.map(origin(_, node.child)) match {
       case Seq(Some((scan, column))) if column.name == "partition" =>
         val topics = Option(scan.end).flatMap(offsets).toSeq.flatMap(_.keys).map(_.topic).distinct.sorted
-        if (topics.size > 1) throw SyncErrors.topicsMerged(node.settings.name, node.side.name, topics)
+        if (topics.size > 1) throw SyncErrors.topicsMerged(node.settings.name, node.side, topics)
       case _ =>
     }
   }

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.types._
 
-import io.tailrace.common.{Policy, ProgressName}
+import io.tailrace.common.{Policy, ProgressName, Side}
 import io.tailrace.explain.{HolderFacts, SyncSideFacts, WaitText}
 import io.tailrace.join.JoinMetrics
 
@@ -28,8 +28,8 @@ private[sync] final case class SyncReport(
     bufferedLeft: Long,
     bufferedRight: Long,
     jumps: Long,
-    late: Seq[(SyncSide, String, Long)],
-    heldBackBy: Seq[(SyncSide, HeldBy)],
+    late: Seq[(Side, String, Long)],
+    heldBackBy: Seq[(Side, HeldBy)],
     future: Long = 0
 ) {
   import SyncReport._
@@ -70,15 +70,15 @@ private[tailrace] object SyncReport {
     */
   private[sync] def of(
       partitions: SyncPartitions,
-      read: Map[SyncSide, Seq[PartitionRead]],
+      read: Map[Side, Seq[PartitionRead]],
       held: Seq[SyncHeld]
   ): SyncReport = {
     val late = for {
-      side <- SyncSide.values
+      side <- Side.values
       part <- read(side) if part.late > 0
     } yield (side, part.name, part.late)
     val heldBackBy = for {
-      side <- Seq(SyncSide.Right, SyncSide.Left)
+      side <- Seq(Side.Right, Side.Left)
       by <- partitions.side(side).holder if by.condition != PartitionCondition.Running
     } yield side -> by
     SyncReport(
@@ -165,7 +165,7 @@ object SyncMetrics {
 
 /** Logs once which partitions have stalled or are excluded, and ends the query if the user wants that. */
 private[sync] final class SyncNotices(settings: SyncSettings, partitions: SyncPartitions) extends Logging {
-  private var warned = Set.empty[(SyncSide, String, PartitionCondition)]
+  private var warned = Set.empty[(Side, String, PartitionCondition)]
 
   /** True if the log has a warning about a partition that the join still waits for. */
   def hasWarned: Boolean = warned.nonEmpty
@@ -186,7 +186,7 @@ private[sync] final class SyncNotices(settings: SyncSettings, partitions: SyncPa
     val stalled = partitions.stalled
     stalled.foreach { case (side, by) =>
       if (settings.onStallOf(side) == Policy.Fail) {
-        throw SyncErrors.stalled(settings.name, side.name, by)
+        throw SyncErrors.stalled(settings.name, side, by)
       }
       if (!warned((side, by.partition, by.condition))) {
         val isFiltered = by.condition == PartitionCondition.Filtered
@@ -200,12 +200,12 @@ private[sync] final class SyncNotices(settings: SyncSettings, partitions: SyncPa
     warned = now
   }
 
-  private def excluded: Set[(SyncSide, String)] =
-    SyncSide.values.flatMap { side =>
+  private def excluded: Set[(Side, String)] =
+    Side.values.flatMap { side =>
       partitions.side(side).partitions.filter(_.excluded).map(p => side -> p.name)
     }.toSet
 
-  private def tellOfExcluded(before: Set[(SyncSide, String)]): Unit = {
+  private def tellOfExcluded(before: Set[(Side, String)]): Unit = {
     val now = excluded
     (now -- before).foreach { case (side, partition) =>
       logWarning(WaitText.partitionExcluded(settings.name, side.name, partition, settings.stallAfterMs))
@@ -219,7 +219,7 @@ private[sync] final class SyncNotices(settings: SyncSettings, partitions: SyncPa
 private[sync] object SyncNotices extends Logging {
 
   /** Tells the user at the start of a query that nothing bounds what is held. */
-  def unlimited(join: String, side: SyncSide, source: String): Unit = logWarning(
+  def unlimited(join: String, side: Side, source: String): Unit = logWarning(
     s"TAILRACE_SYNC_UNLIMITED: the join '$join' can't hold back the source of its ${side.name} side, $source: " +
       "while it waits for a partition, all rows that the source gives are held on disk. Limit the source by " +
       "its own options, or say by max_buffered=None that it is meant so"
@@ -230,7 +230,7 @@ private[sync] object SyncNotices extends Logging {
 private[tailrace] object SyncWaits {
 
   /** The sides after a batch, as the checkpoint has them, the right one first. It has no policies of stalls. */
-  def sides(file: SyncFile): Seq[SyncSideFacts] = Seq(SyncSide.Right, SyncSide.Left).map { side =>
+  def sides(file: SyncFile): Seq[SyncSideFacts] = Seq(Side.Right, Side.Left).map { side =>
     val state = file.side(side)
     val (excluded, counted) = state.partitions.partition(_.excluded)
     val furthest = state.partitions.map(_.latest).maxOption.getOrElse(SyncTimes.Unknown)
@@ -238,16 +238,16 @@ private[tailrace] object SyncWaits {
       val behind = Option.when(p.latest != SyncTimes.Unknown)(furthest - p.latest)
       HolderFacts(SidePartitions.shown(p.name), known(p.latest), behind, p.idleMs, None)
     }
-    SyncSideFacts(side.name, known(state.low), holder, excluded.map(_.name), None, None)
+    SyncSideFacts(side, known(state.low), holder, excluded.map(_.name), None, None)
   }
 
   /** The sides of a join that runs. */
   def sides(settings: SyncSettings, partitions: SyncPartitions): Seq[SyncSideFacts] =
-    Seq(SyncSide.Right, SyncSide.Left).map { side =>
+    Seq(Side.Right, Side.Left).map { side =>
       val now = partitions.side(side)
       val holder = now.holder.map(this.holder)
       SyncSideFacts(
-        side.name,
+        side,
         known(now.low),
         holder,
         now.partitions.filter(_.excluded).map(_.name).toSeq,

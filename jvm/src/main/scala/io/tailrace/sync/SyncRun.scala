@@ -12,7 +12,7 @@ import org.apache.spark.sql.tailrace._
 import org.apache.spark.util.{AccumulatorV2, CollectionAccumulator}
 
 import io.tailrace.checkpoint.BatchFiles
-import io.tailrace.common.Policy
+import io.tailrace.common.{Policy, Side}
 import io.tailrace.driver._
 import io.tailrace.explain.SyncSideFacts
 
@@ -43,7 +43,7 @@ private[sync] final class SyncRun(
 
   private val batches = new BatchSequence[SyncRun.Batch](begin)
   private var last = SyncRun.Ended(0L, SyncReport(partitions.times, 0, 0, 0, Nil, Nil))
-  private var heldBack = Map.empty[SyncSide, Set[String]].withDefaultValue(Set.empty)
+  private var heldBack = Map.empty[Side, Set[String]].withDefaultValue(Set.empty)
 
   /** The first batch of a start begins with the progress in the checkpoint. */
   private def begin(number: Long, before: Option[SyncRun.Batch]): SyncRun.Batch = {
@@ -77,7 +77,7 @@ private[sync] final class SyncRun(
   }
 
   /** The values that the tasks of a side begin a micro-batch with. */
-  def read(side: SyncSide, number: Long, clockMs: Long): SideTasks = synchronized {
+  def read(side: Side, number: Long, clockMs: Long): SideTasks = synchronized {
     val begun = batches.at(number)
     val accumulator = new PartitionAccumulator[TaskRead]
     register(accumulator)
@@ -98,7 +98,7 @@ private[sync] final class SyncRun(
     * that may be, because the partition that is waited for must advance. The first batch of a start doesn't know
     * how many are held.
     */
-  def room(side: SyncSide): Option[Long] = synchronized {
+  def room(side: Side): Option[Long] = synchronized {
     settings.maxBuffered.map { most =>
       val held =
         if (batches.last.isEmpty) most else side.of(last.report.bufferedLeft, last.report.bufferedRight)
@@ -112,13 +112,13 @@ private[sync] final class SyncRun(
     *
     * @param allOrNone whether the source can only be held back as a whole
     */
-  def holdBack(side: SyncSide, allOrNone: Boolean): Set[String] = synchronized {
+  def holdBack(side: Side, allOrNone: Boolean): Set[String] = synchronized {
     def isTooMany(held: Long) =
       !endsByItself && batches.last.nonEmpty && settings.maxBuffered.exists(_ < held)
     val names = side match {
-      case SyncSide.Left if isTooMany(last.report.bufferedLeft) =>
+      case Side.Left if isTooMany(last.report.bufferedLeft) =>
         HoldBack.left(partitions.left.counted, partitions.times.release)
-      case SyncSide.Right if isTooMany(last.report.bufferedRight) =>
+      case Side.Right if isTooMany(last.report.bufferedRight) =>
         val leftLow = Option.when(!isTooMany(last.report.bufferedLeft))(partitions.left.low)
         HoldBack.right(partitions.right.counted, leftLow)
       case _ => Set.empty[String]
@@ -132,7 +132,7 @@ private[sync] final class SyncRun(
     * held back, none has data. A join that only waits tells of a stall once.
     */
   def needsBatch: Boolean = synchronized {
-    val acts = SyncSide.values.exists(settings.onStallOf(_) != Policy.Pause)
+    val acts = Side.values.exists(settings.onStallOf(_) != Policy.Pause)
     (acts || !notices.hasWarned) && heldBack.values.exists(_.nonEmpty) &&
     clock.ms - last.atMs >= partitions.mostIdlePerBatchMs
   }
@@ -142,17 +142,17 @@ private[sync] final class SyncRun(
     * @param sources what the sources of a side have
     * @throws io.tailrace.common.TailraceStateException TAILRACE_SYNC_STALLED
     */
-  def end(number: Long, sources: SyncSide => SideSource): Unit = synchronized {
+  def end(number: Long, sources: Side => SideSource): Unit = synchronized {
     batches.end(number) { ending =>
-      val read = SyncSide.values.map(side => side -> ending.read(side)).toMap
-      def side(side: SyncSide) = sideBatch(side, read(side), sources(side))
-      notices.around(partitions.advance(side(SyncSide.Left), side(SyncSide.Right), ending.askedMs))
+      val read = Side.values.map(side => side -> ending.read(side)).toMap
+      def side(side: Side) = sideBatch(side, read(side), sources(side))
+      notices.around(partitions.advance(side(Side.Left), side(Side.Right), ending.askedMs))
       log.write(number, partitions.file, number - retain)
       last = SyncRun.Ended(clock.ms, SyncReport.of(partitions, read, ending.heldRows))
     }
   }
 
-  private def sideBatch(side: SyncSide, read: Seq[PartitionRead], source: SideSource): SideBatch = {
+  private def sideBatch(side: Side, read: Seq[PartitionRead], source: SideSource): SideBatch = {
     val listed = source.listed.map(_.map { partition =>
       // All that it has may have been read before it was held back.
       val waits = heldBack(side)(partition.name) && !partition.unread.contains(0L)
@@ -203,10 +203,10 @@ private[sync] object SyncRun {
 
   /** A batch that has begun. It has several accumulators of a kind if a sink runs its tasks several times. */
   private final class Batch(val times: SyncTimes, val timesBefore: SyncTimes, val askedMs: Long) {
-    var reads = List.empty[(SyncSide, PartitionAccumulator[TaskRead])]
+    var reads = List.empty[(Side, PartitionAccumulator[TaskRead])]
     var held = List.empty[CollectionAccumulator[SyncHeld]]
 
-    def read(side: SyncSide): Seq[PartitionRead] =
+    def read(side: Side): Seq[PartitionRead] =
       SyncReads.of(reads.reverse.collect { case (`side`, told) => told })
     def heldRows: Seq[SyncHeld] = SyncReads.held(held.reverse)
   }
@@ -257,7 +257,7 @@ private[sync] object HoldBack {
   * @param read         takes what the tasks have read
   */
 private[sync] final case class SideTasks(
-    side: SyncSide,
+    side: Side,
     latest: Map[String, Long],
     syncDelay: Long,
     lateBefore: Long,

@@ -7,7 +7,7 @@ import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.tailrace.{SparkCheckpoints, SparkSession}
 
 import io.tailrace.checkpoint.{BatchFiles, DurableFiles}
-import io.tailrace.common.{CallDocument, Errors, OnFailure, TailraceConf}
+import io.tailrace.common.{CallDocument, Errors, OnFailure, Side, TailraceConf}
 import io.tailrace.join.{FormerLayouts, JoinCheckpoint, LabelSettings}
 import io.tailrace.ops.inspect.StateColumns
 import io.tailrace.ops.rewrite._
@@ -240,7 +240,7 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
       def of(side: String, applies: Boolean) =
         ErasedSide(target.stored.operator, target.name, side, applies, erased(side))
       val matches = Option.when(target.isEager)(of(Matches, target.left.nonEmpty || target.right.nonEmpty))
-      Seq(of(Left, target.left.nonEmpty), of(Right, target.right.nonEmpty)) ++ matches
+      Seq(of(Side.Left.name, target.left.nonEmpty), of(Side.Right.name, target.right.nonEmpty)) ++ matches
     }
     val again = Option.when(query.readsAgain) {
       s"batch ${query.begun}, which was cut off: it reads its input again, which may have such rows"

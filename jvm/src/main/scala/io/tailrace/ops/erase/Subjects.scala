@@ -18,7 +18,7 @@ import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
 import org.apache.spark.sql.types.{ArrayType, DataType, StringType, StructField, StructType}
 
 import io.tailrace.common.Errors.{refuse, stateError}
-import io.tailrace.common.{Errors, TailraceAnalysisException, TailraceStateException}
+import io.tailrace.common.{Errors, Side, TailraceAnalysisException, TailraceStateException}
 import io.tailrace.join.JoinCheckpoint
 import io.tailrace.ops.inspect.{StateColumns, StateDecoder}
 import io.tailrace.ops.rewrite.{JoinState, RowNumbers, RowRoute, RowRoutes}
@@ -321,8 +321,6 @@ private[erase] final class ErasureRoutes(
 }
 
 private[erase] object ErasureRoute {
-  val Left = "left"
-  val Right = "right"
   val Matches = "matches"
 }
 
@@ -336,7 +334,7 @@ private final class ErasureRoute(
   import ErasureRoute._
   import StoreKind._
 
-  private val erased = mutable.LinkedHashMap(Left -> 0L, Right -> 0L, Matches -> 0L)
+  private val erased = mutable.LinkedHashMap(Side.Left.name -> 0L, Side.Right.name -> 0L, Matches -> 0L)
   private val decoder = new StateDecoder(columns)
   private val joined = new JoinedRow
   private var lastKey = Array.emptyByteArray
@@ -359,14 +357,14 @@ private final class ErasureRoute(
 
   override def target(live: LiveSection, row: RunCursor, keyed: RunCursor): Int = {
     val side = live.section.kind match {
-      case LeftTimeSorted | HeldLeft if lefts.isEmpty => Option.when(isLeft(live, row))(Left)
-      case LeftTimeSorted => Option.when(isErasedLeft(row.seq))(Left)
+      case LeftTimeSorted | HeldLeft if lefts.isEmpty => Option.when(isLeft(live, row))(Side.Left.name)
+      case LeftTimeSorted => Option.when(isErasedLeft(row.seq))(Side.Left.name)
       case LeftKeySorted if RowLayout.valueLength(row.base, row.at) == 0 =>
         // A row is counted where it is stored whole.
         Option.when(isErasedLeft(row.seq))("")
-      case LeftKeySorted | LeftOut => Option.when(isLeft(live, row))(Left)
+      case LeftKeySorted | LeftOut => Option.when(isLeft(live, row))(Side.Left.name)
       case RightKeySorted | RightTimeSorted | HeldRight | RightNewest =>
-        Option.when(isRight(live, row, keyed))(if (isFirstPart(live, keyed)) Right else "")
+        Option.when(isRight(live, row, keyed))(if (isFirstPart(live, keyed)) Side.Right.name else "")
       case JoinedIndicator => Option.when(isErasedLeft(row.seq) || isRight(live, row, keyed))(Matches)
       case other => throw new IllegalStateException(s"${other.name} has no rows of a side")
     }

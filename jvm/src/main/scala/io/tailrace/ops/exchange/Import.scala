@@ -12,7 +12,7 @@ import org.apache.spark.sql.{Column, DataFrame}
 import org.json4s.jackson.JsonMethods.parseOpt
 
 import io.tailrace.common.WatermarkRules.{behind, ofMillis}
-import io.tailrace.common.{LiteralPath, TailraceConf}
+import io.tailrace.common.{LiteralPath, Side, TailraceConf}
 import io.tailrace.join.{ColumnTexts, ImportableJoin, JoinCheckpoint, JoinNode, KeptColumns, LabelSettings}
 import io.tailrace.ops.inspect.StateColumns
 import io.tailrace.plan.TailraceNode
@@ -85,9 +85,9 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
     bootstrap.check(beginning)
     val asGiven = options.exported.fold(ImportedRows(options.left, options.right))(_.of(join, options))
     val asJoined = asGiven.copy(
-      left = rows("left", asGiven.left, join.left.output),
-      right = rows("right", asGiven.right, join.right.output, asGiven.behind),
-      emitted = asGiven.emitted.map(rows("left", _, join.left.output))
+      left = rows(Side.Left, asGiven.left, join.left.output),
+      right = rows(Side.Right, asGiven.right, join.right.output, asGiven.behind),
+      emitted = asGiven.emitted.map(rows(Side.Left, _, join.left.output))
     )
     bootstrap.run(asJoined, join.leftTime.name, beginning, dryRun)((_, _) => query)
   }
@@ -97,7 +97,7 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
     * @param also an additional column of the table
     */
   private def rows(
-      side: String,
+      side: Side,
       table: DataFrame,
       wanted: Seq[Attribute],
       also: Option[String] = None
@@ -109,7 +109,7 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
     val missing =
       wanted.filterNot(column => found(column).exists(of => Cast.canUpCast(of._2, nullable(column.dataType))))
     if (missing.nonEmpty)
-      throw ExchangeErrors.columns(side, missing.map(column => s"${column.name} ${column.dataType.sql}"))
+      throw ExchangeErrors.columns(side.name, missing.map(column => s"${column.name} ${column.dataType.sql}"))
     table.select(wanted.map { column =>
       val (name, _) = found(column).get
       table.col(quoteIdentifier(name)).cast(nullable(column.dataType)).as(column.name): Column

@@ -9,8 +9,8 @@ import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.Platform
 
-import io.tailrace.common.{Errors, TailraceAnalysisException}
-import io.tailrace.join.{JoinCheckpoint, KeyPartitions, Side}
+import io.tailrace.common.{Errors, Side, TailraceAnalysisException}
+import io.tailrace.join.{JoinCheckpoint, KeyPartitions}
 import io.tailrace.state.{KeyEncoder, RowLayout, RunCursor}
 
 /** The part of a query's filters that leaves out sections, pages or partitions.
@@ -58,7 +58,7 @@ private[inspect] final case class AskedRows(
   private def andAnyOf(path: Seq[String], values: Seq[Value], columns: StateColumns): AskedRows = path match {
     case Seq("side") =>
       val sides = values.map(_.of.toString)
-      copy(left = left && sides.contains(Side.Left), right = right && sides.contains(Side.Right))
+      copy(left = left && sides.contains(Side.Left.name), right = right && sides.contains(Side.Right.name))
     case Seq("partition") =>
       val of = values.map(_.of).collect { case number: Int => number }.toSet
       copy(partitions = Some(partitions.fold(of)(_.intersect(of))))
@@ -171,7 +171,7 @@ private[inspect] object AskedRows {
   * @param right of right rows: the first parts of hot keys
   */
 private[inspect] final case class KeyLookup(left: Seq[Array[Byte]], right: Seq[Array[Byte]]) {
-  def of(side: String): Seq[Array[Byte]] = if (side == Side.Left) left else right
+  def of(side: Side): Seq[Array[Byte]] = side.of(left, right)
 }
 
 private[inspect] object KeyLookup {

@@ -11,10 +11,10 @@ import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.util.SerializableConfiguration
 
 import io.tailrace.checkpoint.{DurableFiles, SparkCheckpoint}
-import io.tailrace.common.{Errors, LiteralPath}
+import io.tailrace.common.{Errors, LiteralPath, Side}
 import io.tailrace.recursion.{FeedbackLog, KeptRounds}
 import io.tailrace.replay.{MarkLog, ReplaySettings}
-import io.tailrace.sync.{SyncLog, SyncSide}
+import io.tailrace.sync.SyncLog
 import io.tailrace.watermark.ProgressLog
 
 /** Rows that an operator keeps in files of its own: one task per operator, because there may be millions of them.
@@ -248,7 +248,7 @@ private object KeptPartitions {
     (name, directory, batch, conf) =>
       val progress = new SyncLog(directory, conf).read(batch)
       for {
-        side <- SyncSide.values.iterator
+        side <- Side.values.iterator
         state = progress.side(side)
         partition <- state.known
       } yield InternalRow(

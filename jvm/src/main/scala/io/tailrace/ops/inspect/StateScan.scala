@@ -17,7 +17,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
 import org.apache.spark.util.SerializableConfiguration
 
-import io.tailrace.join.Side
+import io.tailrace.common.Side
 import io.tailrace.state._
 
 /** A table of the format: read in batches, by tasks that read files. */
@@ -187,11 +187,11 @@ private[inspect] final class StateRows(
   }
 
   private type Value = (UTF8String, LiveSection, RunCursor) => Any
-  private val left = UTF8String.fromString(Side.Left)
-  private val right = UTF8String.fromString(Side.Right)
+  private val left = UTF8String.fromString(Side.Left.name)
+  private val right = UTF8String.fromString(Side.Right.name)
 
   private def isLeft(live: LiveSection): Boolean =
-    Side.of(live.section.kind).contains(Side.Left)
+    live.section.kind.side.contains(Side.Left)
 
   private def value(column: String): Value = column match {
     case "change" => (change, _, _) => change
@@ -324,7 +324,7 @@ private[inspect] final class OpenedPartition(
     conf: Configuration
 ) extends AutoCloseable {
   val decoder = new StateDecoder(columns)
-  private val sought = Seq(Side.Left, Side.Right)
+  private val sought = Side.values
     .flatMap(side => lookup.map(keys => side -> new SoughtKeys(keys.of(side))))
     .toMap
   private val outside = new OutsideState(
@@ -350,8 +350,8 @@ private[inspect] final class OpenedPartition(
   val sections: Seq[LiveSection] = state.sections.filter { live =>
     val section = live.section
     section.maxTime >= asked.from && section.minTime <= asked.through &&
-    Side.of(section.kind).exists { side =>
-      (if (side == Side.Left) asked.left else asked.right) && lookup.forall(_.of(side).nonEmpty)
+    section.kind.side.exists { side =>
+      side.of(asked.left, asked.right) && lookup.forall(_.of(side).nonEmpty)
     }
   }
 
@@ -368,7 +368,7 @@ private[inspect] final class OpenedPartition(
     */
   def rows(live: LiveSection, through: Long = Long.MaxValue)(also: RunCursor => Boolean): SectionRows = {
     val kind = live.section.kind
-    val isRight = Side.of(kind).contains(Side.Right)
+    val isRight = kind.side.contains(Side.Right)
     // Eager matching keeps the keys of left rows again, without the rows.
     val hasKeysAlone = kind == StoreKind.LeftKeySorted
     val counting = living.in(kind)
@@ -376,7 +376,7 @@ private[inspect] final class OpenedPartition(
       live,
       Math.max(asked.from, counting.notBefore(live.section)),
       Math.min(asked.through, through),
-      sought.get(Side.of(kind).get),
+      sought.get(kind.side.get),
       row => decoder.key(live, row): Unit,
       row =>
         counting.counts(row) && !(hasKeysAlone && RowLayout.valueLength(row.base, row.at) == 0) &&

@@ -9,7 +9,7 @@ import org.apache.spark.sql.types.DataType
 
 import io.tailrace.common.Errors.stateError
 import io.tailrace.common.TailraceStateException
-import io.tailrace.join.{KeyPartitions, Side}
+import io.tailrace.join.KeyPartitions
 import io.tailrace.ops.rewrite.{JoinState, RewriteErrors, RowRoute, RowRoutes}
 import io.tailrace.state.{LiveSection, RowLayout, RunCursor, StoreKind}
 
@@ -48,7 +48,7 @@ private final class CountedRoute(route: RowRoute) extends RowRoute {
     val kind = live.section.kind
     // Eager matching keeps the keys of left rows again, without the rows.
     val isKeyAlone = kind == StoreKind.LeftKeySorted && RowLayout.valueLength(row.base, row.at) == 0
-    Side.of(kind).filterNot(_ => isKeyAlone).foreach(count)
+    kind.side.filterNot(_ => isKeyAlone).foreach(side => count(side.name))
     RowRoute.Nowhere
   }
 }

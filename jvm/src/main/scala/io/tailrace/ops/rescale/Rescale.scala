@@ -6,8 +6,8 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.tailrace.{CheckpointOperator, SparkRepartition, SparkSession}
 
 import io.tailrace.checkpoint.{DurableFiles, RepartitionTurn, SparkCheckpoint}
-import io.tailrace.common.{Arguments, OnFailure}
-import io.tailrace.join.{JoinCheckpoint, Side}
+import io.tailrace.common.{Arguments, OnFailure, Side}
+import io.tailrace.join.JoinCheckpoint
 import io.tailrace.ops.rewrite._
 import io.tailrace.state.{CutOffBatch, Manifest, StateLayout, StoreKind}
 
@@ -134,7 +134,7 @@ private[tailrace] final class Rescale(
     }
     val sides =
       for ((state, rows) <- found; side <- Seq(Side.Left, Side.Right))
-        yield RescaledSide(state.operator, names(state.operator), side, rows(side))
+        yield RescaledSide(state.operator, names(state.operator), side.name, rows(side.name))
     val manifests = states.flatMap(_.manifests(conf))
     val rows = found.map { case (_, of) => of(PartitionRoutes.All) }.sum
     RescaleReport(before, partitions, rows, StateRewrite.bytes(manifests), dryRun = true, sides)

@@ -7,9 +7,9 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Cast, GenericInternalRow, Literal}
 import org.apache.spark.sql.types.{ArrayType, Decimal, StringType, StructField, StructType}
 
-import io.tailrace.common.{Errors, TailraceAnalysisException}
+import io.tailrace.common.{Errors, Side, TailraceAnalysisException}
 import io.tailrace.explain.WatermarkText
-import io.tailrace.join.{JoinCheckpoint, KeyPartitions, Side}
+import io.tailrace.join.{JoinCheckpoint, KeyPartitions}
 import io.tailrace.label.JoinOutput
 import io.tailrace.ops.inspect.StateColumns
 import io.tailrace.state.{KeyEncoder, RowLayout}

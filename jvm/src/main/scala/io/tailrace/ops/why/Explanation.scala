@@ -10,9 +10,9 @@ import org.json4s.jackson.JsonMethods.parse
 
 import io.tailrace.checkpoint.{BegunBatch, DurableFiles, SparkCheckpoint}
 import io.tailrace.common.EventTimes.iso
-import io.tailrace.common.{Errors, LiteralPath}
+import io.tailrace.common.{Errors, LiteralPath, Side}
 import io.tailrace.explain.{NextRow, StreamFacts, WaitText, WatermarkFacts, WatermarkText}
-import io.tailrace.join.{JoinCheckpoint, Side}
+import io.tailrace.join.JoinCheckpoint
 import io.tailrace.label.JoinWindow
 import io.tailrace.ops.inspect._
 import io.tailrace.recursion.FeedbackLog
@@ -133,8 +133,8 @@ private[why] final class Explanation(checkpoint: String, conf: Configuration, mo
       try {
         join.partitions.foreach(opened += new StoredPartition(_, rules, conf))
         val partitions = opened.toSeq
-        if (!isSynced) newestRows = Seq(Side.Left, Side.Right).map { side =>
-          StreamFacts(side, partitions.flatMap(_.sectionsOf(side)).map(_.section.maxTime).maxOption)
+        if (!isSynced) newestRows = Side.values.map { side =>
+          StreamFacts(side.name, partitions.flatMap(_.sectionsOf(side)).map(_.section.maxTime).maxOption)
         }
         val rows = new WaitingRows(partitions, rules, columns)
         val found = asked.fold(rows.oldest(most))(rows.ofKey(_, partitions.size))
@@ -165,7 +165,7 @@ private[why] final class Explanation(checkpoint: String, conf: Configuration, mo
       val partition = partitions(row.partition)
       WaitingRow(
         row.partition,
-        row.side,
+        row.side.name,
         iso(row.time),
         rows.keyOf(row),
         Since(row.batch, begun(row.batch)),
@@ -187,14 +187,14 @@ private[why] final class WaitingRows(
 ) {
   private val keys = new KeyDecoder(columns.key.map(_.dataType).toArray)
 
-  def count(side: String): Long = partitions.map(_.rows(side)).sum
+  def count(side: Side): Long = partitions.map(_.rows(side)).sum
 
   /** The oldest rows, in the order of time. */
   def oldest(most: Int): Seq[StoredRow] =
     rules.shown.iterator.map(sides => oldest(partitions, sides, most)).find(_.nonEmpty).getOrElse(Nil)
 
   /** Sections that begin later than the rows that have been found aren't read. */
-  private def oldest(of: Seq[StoredPartition], sides: Seq[String], most: Int): Seq[StoredRow] = {
+  private def oldest(of: Seq[StoredPartition], sides: Seq[Side], most: Int): Seq[StoredRow] = {
     val found = mutable.PriorityQueue.empty[StoredRow](Ordering.by((row: StoredRow) => (row.time, row.seq)))
     val sections =
       for (partition <- of; side <- sides; live <- partition.sectionsOf(side)) yield partition -> live
@@ -247,7 +247,7 @@ private[why] final class WaitingRows(
     )
   }
 
-  private def needs(partition: StoredPartition, side: String, time: Long): Option[Long] =
+  private def needs(partition: StoredPartition, side: Side, time: Long): Option[Long] =
     rules.leaves(side, time, partition.number, partition.manifest)
 
   /** The rows of both sides of a key, by time. */
@@ -256,7 +256,7 @@ private[why] final class WaitingRows(
     val found = for {
       partition <- partitions
       probe <- probes.getOrElse(partition.number, Nil)
-      live <- Seq(Side.Left, Side.Right).flatMap(partition.sectionsOf)
+      live <- Side.values.flatMap(partition.sectionsOf)
     } yield {
       val rows = Seq.newBuilder[StoredRow]
       partition.ofKey(live, probe) { cursor =>
@@ -265,7 +265,7 @@ private[why] final class WaitingRows(
       }
       rows.result()
     }
-    found.flatten.sortBy(row => (row.time, row.side, row.seq))
+    found.flatten.sortBy(row => (row.time, row.side.name, row.seq))
   }
 
   /** A right row of a hot key is in the state once for each part of the key. */

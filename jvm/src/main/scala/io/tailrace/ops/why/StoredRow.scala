@@ -2,7 +2,7 @@ package io.tailrace.ops.why
 
 import org.apache.spark.unsafe.Platform
 
-import io.tailrace.join.Side
+import io.tailrace.common.Side
 import io.tailrace.state.{RowLayout, RunCursor, StoreKind}
 
 /** A row of a join's state, without its payload.
@@ -12,7 +12,7 @@ import io.tailrace.state.{RowLayout, RunCursor, StoreKind}
   */
 private[why] final case class StoredRow(
     partition: Int,
-    side: String,
+    side: Side,
     time: Long,
     seq: Long,
     key: Array[Byte]
@@ -31,8 +31,8 @@ private[why] object StoredRow {
   def at(partition: Int, kind: StoreKind, cursor: RunCursor): StoredRow = {
     val key = new Array[Byte](RowLayout.length(RowLayout.keyLength(cursor.base, cursor.at), 0).toInt)
     RowLayout.copyKey(cursor.base, cursor.at, key, Start)
-    StoredRow(partition, Side.of(kind).get, cursor.time, cursor.seq, key)
+    StoredRow(partition, kind.side.get, cursor.time, cursor.seq, key)
   }
 
-  def isLeft(kind: StoreKind): Boolean = Side.of(kind).contains(Side.Left)
+  def isLeft(kind: StoreKind): Boolean = kind.side.contains(Side.Left)
 }

@@ -4,9 +4,10 @@ import java.nio.file.Files
 
 import org.apache.hadoop.conf.Configuration
 
+import io.tailrace.common.Side
 import io.tailrace.asof.AsOfWindow
 import io.tailrace.explain.{JoinFacts, LabelFacts, NextRow, SyncFacts, SyncSideFacts}
-import io.tailrace.join.{JoinCheckpoint, Side}
+import io.tailrace.join.JoinCheckpoint
 import io.tailrace.label.JoinWindow.NoWatermark
 import io.tailrace.label.{JoinOutput, JoinWindow, LateRights, MatchStrategy, ReleaseSteps}
 import io.tailrace.ops.inspect.{JoinVersion, PartitionVersion}
@@ -17,13 +18,13 @@ import io.tailrace.sync.{SyncFile, SyncWaits}
 private[why] trait WaitRules {
 
   /** The sides whose rows are shown where no key is given: the first of these that have rows. */
-  def shown: Seq[Seq[String]]
+  def shown: Seq[Seq[Side]]
 
   /** Rows of a side up to this time no longer wait for anything, even if they still count: see [[LivingRows]]. */
-  def goneThrough(side: String, manifest: Manifest): Long
+  def goneThrough(side: Side, manifest: Manifest): Long
 
   /** The watermark, or the time of the right side of a synced join, that a row leaves at; none: unknown. */
-  def leaves(side: String, time: Long, partition: Int, manifest: Manifest): Option[Long]
+  def leaves(side: Side, time: Long, partition: Int, manifest: Manifest): Option[Long]
 
   /** The number of rows a left row matches so far. */
   def matches(row: StoredRow, partition: StoredPartition): Long
@@ -51,13 +52,13 @@ private final class AsOfRules(settings: Map[String, String], watermark: Long) ex
     JoinCheckpoint.duration(settings, JoinCheckpoint.MaxAge)
   )
 
-  override def shown: Seq[Seq[String]] = Seq(Seq(Side.Left))
+  override def shown: Seq[Seq[Side]] = Seq(Seq(Side.Left))
 
-  override def goneThrough(side: String, manifest: Manifest): Long =
-    if (side == Side.Left) NoWatermark else window.rightExpiry(manifest.rightExpiredThrough)
+  override def goneThrough(side: Side, manifest: Manifest): Long =
+    side.of(NoWatermark, window.rightExpiry(manifest.rightExpiredThrough))
 
-  override def leaves(side: String, time: Long, partition: Int, manifest: Manifest): Option[Long] =
-    if (side == Side.Left) Some(window.point(time)) else window.leaves(time)
+  override def leaves(side: Side, time: Long, partition: Int, manifest: Manifest): Option[Long] =
+    side.of(Some(window.point(time)), window.leaves(time))
 
   override def matches(row: StoredRow, partition: StoredPartition): Long =
     if (!window.takes(row.time, window.point(row.time))) 0L
@@ -93,10 +94,10 @@ private final class LabelRules(join: JoinVersion, watermark: Long) extends WaitR
   private val closed =
     JoinWindow(0, (window.after +: join.bound.grown.map(_.after)).min).leftExpiry(watermark)
 
-  override def shown: Seq[Seq[String]] =
+  override def shown: Seq[Seq[Side]] =
     if (isGrouped) Seq(Seq(Side.Left)) else Seq(Seq(Side.Left, Side.Right))
 
-  override def goneThrough(side: String, manifest: Manifest): Long =
+  override def goneThrough(side: Side, manifest: Manifest): Long =
     if (side == Side.Left) { if (isGrouped) NoWatermark else window.leftExpiry(watermark) }
     else if (isGrouped && isLazy)
       window.rightExpiryAtWindowEnd(
@@ -104,7 +105,7 @@ private final class LabelRules(join: JoinVersion, watermark: Long) extends WaitR
       )
     else window.rightExpiryOnMatch(watermark)
 
-  override def leaves(side: String, time: Long, partition: Int, manifest: Manifest): Option[Long] = Some {
+  override def leaves(side: Side, time: Long, partition: Int, manifest: Manifest): Option[Long] = Some {
     if (side == Side.Left) {
       val due = steps.dueFrom(manifest.expiredThrough, partition, partitions)
       window.upperBound(if (isGrouped) Math.max(time, due) else time)
@@ -149,11 +150,11 @@ private final class SyncRules(settings: Map[String, String], progress: Map[Strin
   // The checkpoint names its directory by the join's name, and the operator by a number.
   private val own = Option.when(progress.size == 1)(progress.head._2)
 
-  override def shown: Seq[Seq[String]] = Seq(Seq(Side.Left), Seq(Side.Right))
-  override def goneThrough(side: String, manifest: Manifest): Long = Long.MinValue
+  override def shown: Seq[Seq[Side]] = Seq(Seq(Side.Left), Seq(Side.Right))
+  override def goneThrough(side: Side, manifest: Manifest): Long = Long.MinValue
 
-  override def leaves(side: String, time: Long, partition: Int, manifest: Manifest): Option[Long] =
-    if (side == Side.Left) own.flatMap(SyncWaits.needs(time, _)) else None
+  override def leaves(side: Side, time: Long, partition: Int, manifest: Manifest): Option[Long] =
+    side.of(own.flatMap(SyncWaits.needs(time, _)), None)
 
   override def matches(row: StoredRow, partition: StoredPartition): Long =
     partition.rightRows(row, row.time - window, row.time + window)
@@ -193,11 +194,11 @@ private[why] final class StoredPartition(
   def manifest: Manifest = state.manifest
 
   private val living = LivingRows.of(state)
-  private val sections = state.sections.filter(live => Side.of(live.section.kind).nonEmpty)
+  private val sections = state.sections.filter(live => live.section.kind.side.nonEmpty)
 
   /** The sections with the rows of a side that wait. Eager matching keeps the keys of left rows again. */
-  def sectionsOf(side: String): Seq[LiveSection] = {
-    val ofSide = sections.filter(live => Side.of(live.section.kind).contains(side))
+  def sectionsOf(side: Side): Seq[LiveSection] = {
+    val ofSide = sections.filter(live => live.section.kind.side.contains(side))
     if (ofSide.exists(_.section.kind == StoreKind.LeftTimeSorted))
       ofSide.filter(_.section.kind == StoreKind.LeftTimeSorted)
     else ofSide
@@ -205,10 +206,10 @@ private[why] final class StoredPartition(
 
   /** The rows of a store that count, and that still wait for something. */
   private def waiting(kind: StoreKind): LivingRows.InStore =
-    living.in(kind).after(rules.goneThrough(Side.of(kind).get, manifest))
+    living.in(kind).after(rules.goneThrough(kind.side.get, manifest))
 
   /** The number of rows of a side that are in the state. */
-  def rows(side: String): Long = sectionsOf(side).map(_.section.liveRows).sum
+  def rows(side: Side): Long = sectionsOf(side).map(_.section.liveRows).sum
 
   /** No row of the section that counts is before this time. */
   def notBefore(live: LiveSection): Long = waiting(live.section.kind).notBefore(live.section)

@@ -212,7 +212,7 @@ final class ImportRulesSuite extends AnyFunSuite {
 
   test("pure files use no Spark") {
     val pure = Seq(
-      "asof/AsOfWindow",
+      "asof/AsOfOptions",
       "common/OrderedBytes",
       "common/WatermarkRules",
       "label/JoinWindow",
@@ -230,7 +230,7 @@ final class ImportRulesSuite extends AnyFunSuite {
       "recursion/RowJudge",
       "replay/MarkTable",
       "replay/RecordMetadata",
-      "sync/RightIndex",
+      "sync/SyncMemory",
       "sync/SyncOptions",
       "state/RunPage",
       "state/StoreKind",

@@ -1,8 +1,16 @@
 package io.tailrace.join
 
+import java.util.{LinkedHashMap, Map => JavaMap}
+
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.catalyst.util.UnsafeRowUtils
+import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.Platform
+
+import io.tailrace.common.Side
+import io.tailrace.state.{RowShapes, Section, StoreKind, ValueChange}
 
 /** Conversion of buffered rows to the columns of a query that resumes with other columns. Columns are known by their
   * names:
@@ -147,5 +155,174 @@ object ColumnChanges {
     case (old: CharType, now: VarcharType) => old.length <= now.length
     case (_, _: CharType | _: VarcharType) => false
     case _ => true
+  }
+}
+
+/** True if a row of the state has some columns. Names in a checkpoint may be read wrongly, and a row that is read
+  * by other columns than it has would be read beyond its end.
+  *
+  * It finds what Spark's own check finds (`UnsafeRowUtils.validateStructuralIntegrityWithReason`), which costs
+  * several times what the reading of the row does, and refuses each null interval.
+  */
+final class RowFit(columns: StructType) {
+  private val count = columns.size
+  private val words = UnsafeRow.calculateBitSetWidthInBytes(count) / 8
+  private val fixed = 8L * (words + count)
+  private val types = columns.map(_.dataType).toArray
+  private val isVariable = types.map(!UnsafeRow.isFixedLength(_))
+  private val unused = types.map(RowFit.unusedBits)
+
+  // A null of these types keeps its place in the row.
+  private val keepsPlace = types.map(UnsafeRowUtils.avoidSetNullAt)
+  private val unusedNulls = if (count % 64 == 0) 0L else -1L << count
+
+  /** The reason why a row doesn't have these columns. */
+  def misfit(row: UnsafeRow): Option[String] =
+    if (row.getSizeInBytes < fixed) Some(s"it has fewer than $count columns")
+    else if (count > 0 && (word(row, words - 1) & unusedNulls) != 0)
+      Some(s"it has more than $count columns")
+    else {
+      var end = fixed
+      var i = 0
+      while (i < count && fits(row, i)) {
+        end += variableBytes(row, i)
+        i += 1
+      }
+      if (i < count) Some(s"column ${columns(i).name} has no value of type ${types(i).sql}")
+      else Option.when(end != row.getSizeInBytes)(s"its columns have $end bytes of ${row.getSizeInBytes}")
+    }
+
+  private def fits(row: UnsafeRow, column: Int): Boolean = {
+    val value = word(row, words + column)
+    if (isNull(row, column)) value == 0 || (keepsPlace(column) && isInside(row, value))
+    else if (isVariable(column)) isInside(row, value)
+    else (value & unused(column)) == 0
+  }
+
+  /** Behind the columns of fixed length, where each value has whole words. */
+  private def variableBytes(row: UnsafeRow, column: Int): Long = {
+    val value = word(row, words + column)
+    if (!isVariable(column) || value == 0) 0L
+    else if (keepsPlace(column)) 16L
+    else ((value & 0xffffffffL) + 7) & -8L
+  }
+
+  private def isNull(row: UnsafeRow, column: Int): Boolean =
+    (word(row, column >> 6) >>> column & 1) != 0
+
+  private def word(row: UnsafeRow, number: Int): Long =
+    Platform.getLong(row.getBaseObject, row.getBaseOffset + 8L * number)
+
+  /** @param place of a value: where it begins, and how long it is */
+  private def isInside(row: UnsafeRow, place: Long): Boolean = {
+    val (offset, size) = (place >>> 32, place & 0xffffffffL)
+    offset >= fixed && offset + size <= row.getSizeInBytes
+  }
+}
+
+private object RowFit {
+
+  /** Those of the eight bytes of a value in a row that are always zero. */
+  private def unusedBits(of: DataType): Long = of match {
+    case BooleanType => -1L << 1
+    case ByteType => -1L << 8
+    case ShortType => -1L << 16
+    case IntegerType | FloatType | DateType | _: YearMonthIntervalType => -1L << 32
+    case _ => 0L
+  }
+}
+
+/** The columns of a join's rows in the state, as Spark's JSON of a schema, without what doesn't change the bytes
+  * of a row: which may be null, metadata, names of user-defined types.
+  *
+  * @param left  of left rows
+  * @param right of right rows, without their keys
+  */
+final case class JoinSchema(left: String, right: String) {
+  def leftColumns: StructType = JoinSchema.columns(left)
+  def rightColumns: StructType = JoinSchema.columns(right)
+}
+
+object JoinSchema {
+
+  /** @param right without the keys */
+  def of(left: StructType, right: StructType): JoinSchema =
+    JoinSchema(SparkPlans.asStored(left).json, SparkPlans.asStored(right).json)
+
+  private def columns(json: String): StructType = DataType.fromJson(json).asInstanceOf[StructType]
+}
+
+/** The schemas that a join's rows have had.
+  *
+  * @param written by their numbers
+  */
+final class JoinShapes(written: Seq[JoinSchema], override val newest: Int) extends RowShapes {
+  import JoinShapes._
+
+  @transient private lazy val schemas = written.map(s => Columns(s.leftColumns, s.rightColumns))
+
+  override def change(section: Section): ValueChange =
+    if (section.schema == newest) null
+    else {
+      if (section.schema >= schemas.size) throw ValueChange.unknown(section, schemas.size)
+      // The values of matches are right rows, those of rows that have been emitted left ones. Marks have none.
+      val side = section.kind match {
+        case StoreKind.JoinedIndicator => Some(Side.Right)
+        case StoreKind.LeftOut => Some(Side.Left)
+        case kind => kind.side
+      }
+      def of(columns: Columns) = if (side.contains(Side.Left)) columns.left else columns.right
+      side.map(_ => (of(schemas(section.schema)), of(schemas(newest)))).filter(s => s._1 != s._2) match {
+        // Eager matching keeps the keys of left rows again, without the rows.
+        case Some((from, to)) if section.kind == StoreKind.LeftKeySorted =>
+          new UnlessEmpty(changeOf(from, to))
+        case Some((from, to)) => changeOf(from, to)
+        case None => null
+      }
+    }
+}
+
+object JoinShapes {
+  private final case class Columns(left: StructType, right: StructType)
+
+  /** @return [[RowShapes.One]] if the columns have never changed */
+  private[join] def of(schemas: Seq[JoinSchema], newest: Int): RowShapes =
+    if (schemas.size <= 1) RowShapes.One else new JoinShapes(schemas, newest)
+
+  /** To compile a projection costs more than to read a small section, and one is of use to one thread. */
+  private val ofThread = ThreadLocal.withInitial[RecentChanges](() => new RecentChanges)
+
+  private def changeOf(from: StructType, to: StructType): ValueChange =
+    ofThread.get.computeIfAbsent((from, to), _ => new ColumnChange(from, to))
+
+  private final class RecentChanges
+      extends LinkedHashMap[(StructType, StructType), ValueChange](16, 0.75f, true) {
+    override def removeEldestEntry(eldest: JavaMap.Entry[(StructType, StructType), ValueChange]): Boolean =
+      size > 16
+  }
+
+  private final class ColumnChange(from: StructType, to: StructType) extends ValueChange {
+    private val projection = UnsafeProjection.create(ColumnChanges.expressions(from, to))
+    private val row = new UnsafeRow(from.size)
+    private val fit = new RowFit(from)
+
+    override def apply(base: AnyRef, valueAt: Long, length: Int): UnsafeRow = {
+      row.pointTo(base, valueAt, length)
+      fit
+        .misfit(row)
+        .foreach(reason => throw new ValueChange.UnfitException(s"a row doesn't fit: $reason"))
+      projection(row)
+    }
+  }
+
+  private final class UnlessEmpty(change: ValueChange) extends ValueChange {
+    private val empty = new UnsafeRow(0)
+
+    override def apply(base: AnyRef, valueAt: Long, length: Int): UnsafeRow =
+      if (length > 0) change(base, valueAt, length)
+      else {
+        empty.pointTo(base, valueAt, 0)
+        empty
+      }
   }
 }

@@ -10,8 +10,8 @@ import org.apache.spark.sql.tailrace.{
   StreamingRun
 }
 
-import io.tailrace.common.{Durations, EventTimes, WatermarkRules}
 import io.tailrace.driver.{IdleQuery, RunState}
+import io.tailrace.common.{Arguments, Durations, EventTimes, Policy, TimeSpan, WatermarkRules}
 import io.tailrace.plan.WriteCheck
 
 /** Flushes the buffered left rows of an idle query without advancing the watermark.
@@ -96,5 +96,35 @@ private[tailrace] object IdleTimeout {
   object Check extends WriteCheck {
     override def apply(start: QueryStart): Unit =
       if (!start.runsWithoutData) throw JoinErrors.closesInNoBatch()
+  }
+}
+
+/** The treatment of a part of a join's input that holds the join back, idle while other parts aren't.
+  *
+  * @param afterMs the idle time
+  */
+final case class OnStall(policy: Policy, afterMs: Long)
+
+/** The arguments `on_stall` and `stall_after` of all calls. */
+private[tailrace] object OnStall {
+
+  /** A minute: a join that only waits is warned of nevertheless. */
+  private val DefaultMs = 60L * 1000
+
+  def afterMs(arguments: Arguments, stallAfter: Option[TimeSpan]): Long =
+    stallAfter.fold(DefaultMs)(arguments.millis("stall_after", _))
+
+  /** @param argument the one that has the policy */
+  def policy(
+      arguments: Arguments,
+      argument: String,
+      value: String,
+      stallAfter: Option[TimeSpan],
+      allowed: Seq[Policy] = Policy.onStall
+  ): Policy = {
+    val policy = arguments.choice(argument, value, allowed)
+    if (stallAfter.isEmpty && policy != Policy.Pause)
+      throw arguments.needs(argument, value, "stall_after, for instance stall_after='5 minutes'")
+    policy
   }
 }

@@ -4,13 +4,13 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
-import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, Partitioning}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.tailrace.SparkPlans
-import org.apache.spark.sql.types.{BinaryType, MetadataBuilder, StringType, StructType}
+import org.apache.spark.sql.types.{BinaryType, DataType, MetadataBuilder, StringType, StructType}
 
-import io.tailrace.state.KeyEncoder
+import io.tailrace.state.{KeyDecoder, KeyEncoder}
 
 /** The columns of a join, and their encoders and projections in a task. `payload` is the right columns
   * without the keys: the value of a right row in the state, and the element of a group.
@@ -139,4 +139,23 @@ object OneEventTimeExec {
   def side(plan: SparkPlan, time: Attribute): SparkPlan =
     if (plan.output.count(_.metadata.contains(EventTimeWatermark.delayKey)) > 1) OneEventTimeExec(time, plan)
     else plan
+}
+
+/** The state partition of a key: that to which Spark's shuffle sends its rows.
+  *
+  * @param keys    types of the key columns
+  * @param numbers of partitions, each of which sends a key elsewhere
+  */
+private[tailrace] final class KeyPartitions(keys: Seq[DataType], numbers: Seq[Int]) {
+  private val decoder = new KeyDecoder(keys.toArray)
+  private val ids = {
+    val columns = keys.zipWithIndex.map { case (dataType, i) => BoundReference(i, dataType, nullable = true) }
+    UnsafeProjection.create(numbers.map(HashPartitioning(columns, _).partitionIdExpression))
+  }
+
+  /** @param key of a row, whole
+    * @return the partition by each of the numbers; the row is used again
+    * @throws RuntimeException if the key has other bytes than keys of these types
+    */
+  def of(key: Array[Byte]): InternalRow = ids(decoder.decodeWhole(key))
 }

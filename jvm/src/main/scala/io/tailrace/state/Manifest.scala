@@ -1,6 +1,9 @@
 package io.tailrace.state
 
 import java.io.{InputStream, StringWriter}
+import java.util.{Arrays, UUID}
+
+import scala.util.matching.Regex
 
 import org.apache.hadoop.fs.Path
 import org.json4s.jackson.Serialization
@@ -227,4 +230,79 @@ object Manifest {
     }
     manifest.copy(runs = runs)
   }
+}
+
+/** The batches that have taken late rows: they say which rows were late, and in which batch.
+  *
+  * @param batches oldest first
+  */
+private[tailrace] final class LateBatches(batches: Seq[LateRows]) {
+  private val firsts = batches.map(b => RowLayout.firstSeq(b.version)).toArray
+  private val watermarks = batches.map(_.watermark).toArray
+
+  // Most rows came before all of these batches.
+  private val least = if (firsts.isEmpty) Long.MaxValue else firsts(0)
+
+  /** The number of the batch that took a row late; -1 if the row wasn't late. */
+  def of(seq: Long, time: Long): Int =
+    if (seq < least) -1
+    else {
+      val found = Arrays.binarySearch(firsts, seq)
+      // The last of the batches that isn't after the row's. A row of another batch is after the watermark of both.
+      val batch = if (found >= 0) found else -found - 2
+      if (time <= watermarks(batch)) batch else -1
+    }
+}
+
+/** The names of the files of one partition's state:
+  *
+  * {{{
+  *   7.1-<unique>.manifest    version 7, made by a first attempt       checkpoint format 1 of Spark
+  *   7_<id>.manifest          version 7, by the attempt of that id     checkpoint format 2
+  *   7.manifest               version 7, of an earlier release         checkpoint format 1
+  *   7-<unique>.run           a run of its own, by the batch that made version 7, or compacted while it ran
+  * }}}
+  *
+  * A run in a manifest's file has its name and a number: `7_<id>.manifest#0`. So a manifest's file may be
+  * needed for its runs long after its version. No other attempt may write over it, and each has its own name.
+  */
+object StateFileNames {
+  private val Manifest = """(\d+)(?:\.(\d+)-.+|_.+)?\.manifest""".r
+  private val OfRun = """(\d+)-.+\.run""".r
+
+  def run(version: Long): String = s"$version-${UUID.randomUUID}.run"
+
+  /** @param attempt a later attempt's is greater. Of equal ones either counts */
+  def manifest(version: Long, attempt: Int): String = s"$version.$attempt-${UUID.randomUUID}.manifest"
+
+  /** The manifest of the attempt that Spark knows by an id. */
+  def manifestOf(version: Long, id: String): String = s"${version}_$id.manifest"
+
+  /** A run in a manifest's file. */
+  def inline(manifest: String, number: Int): String = s"$manifest#$number"
+
+  def isInline(run: String): Boolean = run.contains('#')
+
+  /** The file that a run is in. */
+  def fileOf(run: String): String = run.takeWhile(_ != '#')
+
+  /** The version that was being made when the run was written. */
+  def runVersion(run: String): Option[Long] = {
+    val file = fileOf(run)
+    versionIn(file, OfRun).orElse(manifestVersion(file))
+  }
+
+  def manifestVersion(file: String): Option[Long] = versionIn(file, Manifest)
+
+  /** The attempt that has made a version without an id; 0 of an earlier release. */
+  def attempt(manifest: String): Option[Int] = manifest match {
+    case Manifest(_, number) if !manifest.contains('_') => Some(Option(number).fold(0)(_.toInt))
+    case _ => None
+  }
+
+  /** True if another attempt may write over the manifest, as in an earlier release. */
+  def isReplaceable(manifest: String): Boolean = attempt(manifest).contains(0)
+
+  private def versionIn(name: String, pattern: Regex): Option[Long] =
+    pattern.unapplySeq(name).map(_.head.toLong)
 }

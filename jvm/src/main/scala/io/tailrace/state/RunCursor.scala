@@ -1,8 +1,11 @@
 package io.tailrace.state
 
 import java.nio.ByteBuffer
-import java.util.{Arrays, Comparator}
+import java.util.{Arrays, Comparator, PriorityQueue}
 
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 import org.rocksdb.{RocksDBException, SstFileReaderIterator}
 
@@ -344,4 +347,170 @@ object LiveSection {
 
   /** Lets the runs of sections come side by side that are opened one after the other. */
   def prepare(sections: Seq[LiveSection]): Unit = LocalDisk.ofExecutor.prepare(sections.map(_.local).distinct)
+}
+
+/** The rows of several sections in one order. In each section it begins at the [[RunCursor.firstAfter]] of
+  * `from`, and ends at the first row after `through`.
+  *
+  * {{{
+  *   run 3   12:00:01  12:00:05 ─┐
+  *   run 5   12:00:02            ├──>  12:00:01  12:00:02  12:00:03  12:00:05
+  *   run 8   12:00:03            ┘
+  * }}}
+  *
+  * @param order the rows of each section are in it
+  */
+private[tailrace] final class MergedSections(
+    sections: Seq[LiveSection],
+    order: Comparator[RunCursor],
+    from: Long,
+    through: Long = Long.MaxValue
+) extends CursorRows {
+  import MergedSections.Source
+
+  private val sources = new ArrayBuffer[Source](sections.size)
+  private val later = new PriorityQueue[Source]((a: Source, b: Source) => order.compare(a.cursor, b.cursor))
+  private var first: Source = _
+
+  try {
+    LiveSection.prepare(sections)
+    sections.foreach { live =>
+      val source = new Source(live, live.cursor())
+      sources += source
+      source.cursor.firstAfter(from)
+      if (isDue(source)) later.add(source)
+    }
+    first = later.poll()
+  } catch {
+    case e: Throwable =>
+      close()
+      throw e
+  }
+
+  private def isDue(source: Source): Boolean = source.cursor.isValid && source.cursor.time <= through
+
+  override def isEmpty: Boolean = first == null
+  override def head: RunCursor = first.cursor
+  override def headSection: LiveSection = first.live
+
+  /** This row's section is tried first: batches hardly overlap in time. */
+  override def drop(): Unit = {
+    first.dropped += 1
+    first.cursor.next()
+    if (!isDue(first)) first = later.poll()
+    else if (!later.isEmpty && order.compare(first.cursor, later.peek().cursor) > 0) {
+      later.add(first)
+      first = later.poll()
+    }
+  }
+
+  /** The number of rows that have been dropped of each section. */
+  def dropped: Map[LiveSection, Long] = sources.iterator.map(s => s.live -> s.dropped).toMap
+
+  override def close(): Unit = sources.foreach(_.cursor.close())
+}
+
+private object MergedSections {
+  private final class Source(val live: LiveSection, val cursor: RunCursor) {
+    var dropped = 0L
+  }
+}
+
+/** Rows of sections, one after the other, each where it is read. */
+private[tailrace] trait CursorRows extends AutoCloseable {
+  def isEmpty: Boolean
+
+  /** At the first row that is left, until [[drop]]. Not where there is none. */
+  def head: RunCursor
+
+  /** The section that this row is in. */
+  def headSection: LiveSection
+
+  /** Goes on to the next row. */
+  def drop(): Unit
+}
+
+/** The schemas that rows of an operator's state have had. They are numbered from 0, and each section says with
+  * which its rows were written. The query changes its columns between two runs, so one number is the newest in
+  * all of a run:
+  *
+  * {{{
+  *   run of version 7   written with schema 0: (user, price INT)            ──┐ read by cursors
+  *   run of version 8   written with schema 1: (user, price BIGINT, city)   ──┴──> (user, price BIGINT, city)
+  * }}}
+  */
+trait RowShapes extends Serializable {
+
+  /** The number of the schema that rows are written with. */
+  def newest: Int
+
+  /** Converts values of a section to the newest schema, in the calling thread. Null if the values are the same.
+    */
+  def change(section: Section): ValueChange
+}
+
+object RowShapes {
+
+  /** Rows are taken as they are. */
+  case object AsWritten extends RowShapes {
+    override val newest = 0
+    override def change(section: Section): ValueChange = null
+  }
+
+  /** All rows have one schema. */
+  case object One extends RowShapes {
+    override val newest = 0
+    override def change(section: Section): ValueChange =
+      if (section.schema == newest) null else throw ValueChange.unknown(section, 1)
+  }
+}
+
+/** Makes a value of the newest schema of one of an earlier schema. */
+trait ValueChange {
+
+  /** @return valid until the next call
+    * @throws ValueChange.UnfitException if the bytes aren't a row of the earlier schema
+    */
+  def apply(base: AnyRef, valueAt: Long, length: Int): UnsafeRow
+}
+
+object ValueChange {
+
+  /** @param known how many schemas the operator has had */
+  def unknown(section: Section, known: Int): UnfitException =
+    new UnfitException(s"it has rows of schema ${section.schema}, and the operator has had $known")
+
+  final class UnfitException(message: String) extends RuntimeException(message)
+}
+
+/** The row at a cursor with its value in the newest schema. It is made when it is first asked for: a row whose
+  * key nobody looks for costs nothing.
+  */
+private[state] final class ChangedRow(change: ValueChange) {
+  private var bytes = new Array[Byte](256)
+  private var isMade = false
+
+  def moved(): Unit = isMade = false
+
+  /** The row's bytes, from their beginning: see [[RowLayout]]. */
+  def of(base: AnyRef, at: Long): Array[Byte] = {
+    if (!isMade) make(base, at)
+    bytes
+  }
+
+  private def make(base: AnyRef, at: Long): Unit = {
+    val (keyLength, valueLength) = (RowLayout.keyLength(base, at), RowLayout.valueLength(base, at))
+    val value = change(base, RowLayout.valueAt(base, at), valueLength)
+    val length = Math.toIntExact(RowLayout.length(keyLength, value.getSizeInBytes))
+    if (bytes.length < length) bytes = new Array[Byte](Math.max(length, 2 * bytes.length))
+    val front = RowLayout.length(keyLength, 0)
+    Platform.copyMemory(base, at, bytes, ChangedRow.Start, front)
+    RowLayout.writeValueLength(bytes, ChangedRow.Start, value.getSizeInBytes)
+    value.writeToMemory(bytes, ChangedRow.Start + front)
+    isMade = true
+  }
+}
+
+private[state] object ChangedRow {
+  val Start: Long = Platform.BYTE_ARRAY_OFFSET.toLong
 }

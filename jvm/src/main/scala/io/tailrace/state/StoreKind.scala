@@ -37,25 +37,58 @@ sealed abstract class StoreKind(
 object StoreKind {
   import ExpiryTime._
 
-  private def OfLeft = Some(Side.Left)
-  private def OfRight = Some(Side.Right)
-
   case object LeftTimeSorted
-      extends StoreKind(1, "left-time-sorted", RowOrder.Time, OfLeft, true, Results, None, None)
+      extends StoreKind(1, "left-time-sorted", RowOrder.Time, Some(Side.Left), true, Results, None, None)
   case object LeftKeySorted
-      extends StoreKind(2, "left-key-sorted", RowOrder.Key, OfLeft, true, Results, None, Some(LeftKeyPages))
+      extends StoreKind(
+        2,
+        "left-key-sorted",
+        RowOrder.Key,
+        Some(Side.Left),
+        true,
+        Results,
+        None,
+        Some(LeftKeyPages)
+      )
   case object RightKeySorted
-      extends StoreKind(3, "right-key-sorted", RowOrder.Key, OfRight, true, Never, None, Some(RightKeyPages))
+      extends StoreKind(
+        3,
+        "right-key-sorted",
+        RowOrder.Key,
+        Some(Side.Right),
+        true,
+        Never,
+        None,
+        Some(RightKeyPages)
+      )
   case object JoinedIndicator
       extends StoreKind(4, "joined-indicator", RowOrder.TimeSeqAndKey, None, true, Results, None, None)
   case object HeldLeft
-      extends StoreKind(5, "held-left", RowOrder.TimeAndSeq, OfLeft, false, Results, None, None)
+      extends StoreKind(5, "held-left", RowOrder.TimeAndSeq, Some(Side.Left), false, Results, None, None)
   case object HeldRight
-      extends StoreKind(6, "held-right", RowOrder.KeyTimeAndSeq, OfRight, false, Operator, None, None)
+      extends StoreKind(
+        6,
+        "held-right",
+        RowOrder.KeyTimeAndSeq,
+        Some(Side.Right),
+        false,
+        Operator,
+        None,
+        None
+      )
   case object JoinedRight
       extends StoreKind(7, "joined-right", RowOrder.TimeSeqAndKey, None, false, Never, Some(HeldRight), None)
   case object RightNewest
-      extends StoreKind(8, "right-newest", RowOrder.Key, OfRight, true, Never, None, Some(RightNewestPages)) {
+      extends StoreKind(
+        8,
+        "right-newest",
+        RowOrder.Key,
+        Some(Side.Right),
+        true,
+        Never,
+        None,
+        Some(RightNewestPages)
+      ) {
     override def keepsNewest: Boolean = true
   }
   case object GoneLeft
@@ -63,7 +96,7 @@ object StoreKind {
   case object GoneRight
       extends StoreKind(10, "gone-right", RowOrder.TimeAndSeq, None, true, Never, Some(RightKeySorted), None)
   case object RightTimeSorted
-      extends StoreKind(11, "right-time-sorted", RowOrder.Time, OfRight, true, Operator, None, None)
+      extends StoreKind(11, "right-time-sorted", RowOrder.Time, Some(Side.Right), true, Operator, None, None)
   case object LeftOut
       extends StoreKind(12, "left-out", RowOrder.Key, None, true, Never, None, Some(LeftOutPages))
   case object JoinedLeft

@@ -10,8 +10,8 @@ import org.apache.spark.sql.tailrace.{
   StreamingRun
 }
 
-import io.tailrace.driver.{IdleQuery, RunState}
 import io.tailrace.common.{Arguments, Durations, EventTimes, Policy, TimeSpan, WatermarkRules}
+import io.tailrace.driver.{IdleQuery, RunState}
 import io.tailrace.plan.WriteCheck
 
 /** Flushes the buffered left rows of an idle query without advancing the watermark.

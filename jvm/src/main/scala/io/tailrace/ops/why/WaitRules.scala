@@ -4,8 +4,8 @@ import java.nio.file.Files
 
 import org.apache.hadoop.conf.Configuration
 
-import io.tailrace.common.Side
 import io.tailrace.asof.AsOfWindow
+import io.tailrace.common.Side
 import io.tailrace.explain.{JoinFacts, LabelFacts, NextRow, SyncFacts, SyncSideFacts}
 import io.tailrace.join.JoinCheckpoint
 import io.tailrace.label.JoinWindow.NoWatermark

@@ -190,6 +190,9 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="prints the commands and runs none")
     arguments = parser.parse_args()
     files = changed(REPOSITORY, arguments.base)
+    if not files:
+        print(f"Nothing has changed since {arguments.base}.")
+        return 0
     chosen = plan(REPOSITORY, files)
     if arguments.list:
         for command in [*chosen.first, *(one for part in chosen.beside for one in part)]:

@@ -478,10 +478,10 @@ def _start(since: str | datetime | None) -> Column | None:
         case None:
             return None
         case str():
-            return lit(since)
+            return lit(arguments.encodable(since, "since"))
         case datetime():
             # Spark reads one without a zone in that of this process.
-            return lit(since) if since.tzinfo else lit(since.isoformat(" "))
+            return arguments.moment(since, "since") if since.tzinfo else lit(since.isoformat(" "))
         case _:
             raise TypeError(f"`since` is a string or a datetime, not {type(since).__name__}.")
 

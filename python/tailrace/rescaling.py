@@ -21,7 +21,7 @@ class RescaledSide:
         operator: the join's number in the query.
         name: the operator's name in the query's progress.
         side: "left" or "right".
-        rows: how many the state has. A right row of a hot key is there once for each part of the key.
+        rows: how many the state has. A right row of a salted key is there once for each part of the key.
     """
 
     operator: int

@@ -195,3 +195,22 @@ def test_a_column_that_is_no_literal(streams: Streams, wrong: str) -> None:
     value = col("key") if wrong == "column" else rand()
     with pytest.raises(TailraceJoinError, match="TAILRACE_OPTION_INVALID"):
         streams.join(salted_keys=[value])
+
+
+@pytest.mark.parametrize("on", ["nosuch", [("key", "nosuch")]])
+def test_a_key_that_is_no_column(streams: Streams, on: object) -> None:
+    with pytest.raises(TailraceJoinError, match=r"`on` of tailrace\.join names the column `nosuch`"):
+        streams.join(on=on, salted_keys=[1])
+
+
+@pytest.mark.parametrize(
+    "value", [Decimal("NaN"), Decimal("Infinity"), Decimal("1E+400"), Decimal("1E-400"), "\udc80"]
+)
+def test_what_no_column_can_hold(streams: Streams, value: object) -> None:
+    with pytest.raises(TypeError, match="`salted_keys` has"):
+        streams.join(salted_keys=[value])
+
+
+def test_a_zero_with_many_zeros(spark: SparkSession) -> None:
+    ((literal,),) = arguments.values([Decimal("0E-400")], "salted_keys")
+    assert spark.range(1).select(literal).first() == (0,)

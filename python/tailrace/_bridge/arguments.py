@@ -144,7 +144,12 @@ def rate(value: float, argument: str) -> float:
     """A number as a float; TypeError unless it is one, which a bool is not here."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise TypeError(f"`{argument}` is a number from 0 to 1, not {type(value).__name__}.")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise TypeError(
+            f"`{argument}` is a number from 0 to 1, not one of {len(str(value))} digits."
+        ) from error
 
 
 def names(values: str | Sequence[str], argument: str) -> list[str]:
@@ -181,7 +186,25 @@ def _literal(value: object, argument: str) -> Column:
         )
     if isinstance(value, date) and value.year < _GREGORIAN:
         return _of_any_year(value, argument)
+    if isinstance(value, str):
+        return lit(encodable(value, argument))
     return lit(_of_any_size(value, argument))
+
+
+def encodable(value: str, argument: str) -> str:
+    """A text that has a form in UTF-8; TypeError if it has half of a surrogate pair."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise TypeError(
+            f"`{argument}` has {value!r}, which is no text in UTF-8: half of a surrogate pair."
+        ) from error
+    return value
+
+
+def moment(value: datetime, argument: str) -> Column:
+    """A time with a zone as a literal; TypeError if it has none in UTC."""
+    return _of_any_year(value, argument) if value.year < _GREGORIAN else lit(value)
 
 
 def _of_any_year(value: date, argument: str) -> Column:
@@ -197,6 +220,8 @@ def _of_any_year(value: date, argument: str) -> Column:
 
 def _of_any_size(value: object, argument: str) -> object:
     """Whole numbers beyond 64 bits as decimals, because a literal of Spark's is one of 64 bits at most."""
+    if isinstance(value, Decimal):
+        return _of_38_digits(value, argument)
     if not isinstance(value, int) or value.bit_length() < _LONG_BITS:
         return value
     if len(str(abs(value))) > _DECIMAL_DIGITS:
@@ -204,6 +229,20 @@ def _of_any_size(value: object, argument: str) -> object:
             f"`{argument}` has a number of {len(str(abs(value)))} digits, which no column can hold."
         )
     return Decimal(value)
+
+
+def _of_38_digits(value: Decimal, argument: str) -> Decimal:
+    """A decimal as a column can hold it. Zeros at its end don't count: 0E-400 is 0."""
+    if not value.is_finite():
+        raise TypeError(f"`{argument}` has {value} among its values, which no decimal column can hold.")
+    _, digits, exponent = value.as_tuple()
+    if value and abs(int(exponent)) > _DECIMAL_DIGITS + len(digits):
+        raise TypeError(f"`{argument}` has {value} among its values, which no decimal column can hold.")
+    plain = Decimal(format(value, "f")) if value else Decimal(0)
+    _, digits, exponent = plain.as_tuple()
+    if max(len(digits), -int(exponent)) > _DECIMAL_DIGITS:
+        raise TypeError(f"`{argument}` has {value} among its values, which no decimal column can hold.")
+    return plain
 
 
 def at_server(

@@ -32,7 +32,7 @@ _HOSTS = {
     "hosts_behind": "Hosts that count and haven't passed the source's output low watermark.",
     "hosts_allowed": "Hosts that may not have passed, by the completeness.",
     "hosts_excluded": "Hosts that an operator has taken out.",
-    "hosts_idle": "Hosts that are silent, and not waited for.",
+    "hosts_idle": "Idle hosts, which hold nothing back.",
 }
 _SPANS = {
     "backlog": "The server's time less the progress of the slowest host of a source that counts.",

@@ -84,7 +84,7 @@ class StreamTest:
         calls.invoke(self._streams, "flush")
 
     def advance(self, to: Time) -> None:
-        """Moves the clock and event time for all queries, each of which sees it when it runs next.
+        """Moves the clock and event time for the test's queries, each of which sees it when it runs next.
 
         Args:
             to: a time as `at` reads it.

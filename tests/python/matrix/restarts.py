@@ -136,6 +136,7 @@ _SYNC = (
 _EXAMPLES = (
     _accepted("examples-two_labels", on_late="mark"),
     _refused("examples-two_labels", release_every="20 seconds"),
+    _accepted("examples-capped", release_every=None),
     _accepted("examples-two_labels", idle_timeout="1 hour"),
     _accepted("examples-two_labels", amend_for="20 seconds"),
     _accepted("examples-two_labels", name="others"),

@@ -167,7 +167,7 @@ final class WaitTextSuite extends AnyFunSuite {
   ) {
     val held =
       "The right side waits for partition clicks-3: it has been read up to 2026-01-01T12:01:00Z, 5 min behind " +
-        "the furthest one, and was silent for 1 min 2 s while others gave rows. It is stalled. It goes on without " +
+        "the furthest one, and was idle for 1 min 2 s while others gave rows. It is stalled. It goes on without " +
         "clicks-1, until they are in time again. "
     assert(
       WaitText.of(sync) == Seq(

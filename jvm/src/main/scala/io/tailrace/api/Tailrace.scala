@@ -13,7 +13,7 @@ import org.apache.spark.sql.{Column, DataFrame, Dataset, Row, SparkSession}
 
 import io.tailrace.asof.{AsOfOptions, AsOfResolution}
 import io.tailrace.checkpoint.SparkCheckpoint
-import io.tailrace.common.{Errors, OwnNames, TailraceConf, TimeSpan}
+import io.tailrace.common.{Errors, OwnNames, Side, TailraceConf, TimeSpan}
 import io.tailrace.examples._
 import io.tailrace.join.{JoinCheckpoint, JoinSides, WiderKeys}
 import io.tailrace.label.{JoinOptions, JoinResolution, LabelJoinStrategy}
@@ -66,7 +66,7 @@ object Tailrace {
       options: JoinOptions
   ): DataFrame =
     if (options.saltedKeys.isEmpty) joinByKeys(left, right, on, options)
-    else HotKeys.split(left, right, on, options)(joinByKeys(_, _, _, options))
+    else SaltedKeys.split(left, right, on, options)(joinByKeys(_, _, _, options))
 
   private def joinByKeys(
       left: Dataset[_],
@@ -463,7 +463,7 @@ object Tailrace {
   *
   * A left row has one part, and finds all right rows of its key there.
   */
-private object HotKeys {
+private object SaltedKeys {
   import JoinCheckpoint.Part
 
   /** @param on   pairs of key columns (left, right)
@@ -472,27 +472,34 @@ private object HotKeys {
   def split(left: Dataset[_], right: Dataset[_], on: Seq[(String, String)], options: JoinOptions)(
       join: (DataFrame, DataFrame, Seq[(String, String)]) => DataFrame
   ): DataFrame = {
-    val kinds = on.map { case (l, r) => comparedAs(left, l, right, r) }
+    val sides = new JoinSides(
+      options.arguments,
+      SparkPlans.analyzed(left),
+      SparkPlans.analyzed(right),
+      left.sparkSession.sessionState.conf.resolver,
+      options.words
+    )
+    val kinds = on.map { case (l, r) => comparedAs(sides, l, r) }
+    sides.times(options.leftTime, options.rightTime): Unit
     check(on, kinds, options)
     val parts = options.saltBuckets
     val byTime = pmod(xxhash64(named(options.leftTime)), lit(parts)).cast("int")
     val all = array((0 until parts).map(lit(_)): _*)
     val keys = options.saltedKeys.map(_.zip(kinds).map { case (value, kind) => lit(value).cast(kind) })
-    def isHot(key: ((String, String)) => String): Column = {
+    def isSalted(key: ((String, String)) => String): Column = {
       val columns = on.zip(kinds).map { case (pair, kind) => named(key(pair)).cast(kind) }
       if (columns.size == 1) columns.head.isin(keys.flatten: _*)
       else any(keys.map(_.zip(columns).map { case (value, column) => column === value }.reduce(_ && _)))
     }
-    val lefts = left.withColumn(Part, when(isHot(_._1), byTime).otherwise(lit(0)))
-    val rights = right.withColumn(Part, explode(when(isHot(_._2), all).otherwise(array(lit(0)))))
+    val lefts = left.withColumn(Part, when(isSalted(_._1), byTime).otherwise(lit(0)))
+    val rights = right.withColumn(Part, explode(when(isSalted(_._2), all).otherwise(array(lit(0)))))
     join(lefts, rights, on :+ (Part -> Part)).drop(Part)
   }
 
-  /** The type in which the join compares two key columns: of both sides, so that a row is hot on both or none. */
-  private def comparedAs(left: Dataset[_], l: String, right: Dataset[_], r: String): DataType = {
-    val (one, other) =
-      (left.select(named(l)).schema.head.dataType, right.select(named(r)).schema.head.dataType)
-    WiderKeys.common(one, other).getOrElse(one)
+  /** The type in which the join compares two key columns: of both sides, so that a row is salted on both or none. */
+  private def comparedAs(sides: JoinSides, l: String, r: String): DataType = {
+    val one = sides.columns(Side.Left).find("on", l).dataType
+    WiderKeys.common(one, sides.columns(Side.Right).find("on", r).dataType).getOrElse(one)
   }
 
   /** A balanced tree: Spark walks through it by recursion. */

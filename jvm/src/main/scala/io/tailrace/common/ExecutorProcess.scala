@@ -11,7 +11,7 @@ import scala.jdk.CollectionConverters._
   *
   * {{{
   *   part              declared in                         bound
-  *   local disk        state/LocalDisk                     localRunBytes of the query whose partition came last
+  *   local disk        state/LocalDirectory                localRunBytes of the query whose partition came last
   *   block cache       state/SharedReader                  the largest blockCacheBytes that a query has asked for
   *   retained memory   state/KeptMemory                    a part of Spark's memory; another Spark in the JVM begins anew
   *   spare pages       state/RunPage                       64 pages

@@ -169,7 +169,7 @@ object WaitText {
           by.behind.filter(_ > 0).fold("")(micros => s", ${Durations.text(micros)} behind the furthest one")
         val silent =
           if (by.idleMs >= 1000)
-            s", and was silent for ${Durations.text(by.idleMs / 1000 * 1000000)} while others gave rows"
+            s", and was idle for ${Durations.text(by.idleMs / 1000 * 1000000)} while others gave rows"
           else ""
         val condition = by.condition.fold("")(name => s" It is $name.")
         s"The ${facts.side} side waits for partition ${by.partition}: $read$behind$silent.$condition"

@@ -102,7 +102,7 @@ object JoinCheckpoint {
   val Credits = "credits: "
   val LeftKeys = "on (left)"
 
-  /** A key column that no argument names: the parts of hot keys. It never changes. */
+  /** A key column that no argument names: the parts of salted keys. It never changes. */
   val Part: String = OwnNames.of("part")
   val RightKeys = "on (right)"
   val LeftTime = "left_time"

@@ -85,7 +85,7 @@ final case class JoinOptions(
       if (into != Into) throw JoinErrors.optionConflict("into", into)
       releaseEvery.foreach(given => throw JoinErrors.optionConflict("release_every", given.toString))
       idleTimeout.foreach(given => throw JoinErrors.optionConflict(IdleTimeout.Argument, given.toString))
-      // Each part of a hot key has all of its right rows.
+      // Each part of a salted key has all of its right rows.
       if (oneToOne && saltedKeys.nonEmpty)
         throw arguments.invalid(
           "one_to_one",

@@ -80,7 +80,12 @@ private[tailrace] object Columns {
       try selected
       catch {
         case _: AnalysisException =>
-          throw Errors.columnNotFound(call, argument, column, "the DataFrame", frame.output.map(_.name))
+          val names = frame.output.map(_.name)
+          val of =
+            if (names.contains(column))
+              "the DataFrame but of another one: give its name, or a pair (left, right)"
+            else "the DataFrame"
+          throw Errors.columnNotFound(call, argument, column, of, names)
       }
     found match {
       case Project(Seq(one: Attribute), _) if frame.outputSet.contains(one) => one.name

@@ -381,7 +381,7 @@ private final class ErasureRoute(
     test(joined(keyOf(live, keyed), decoder.right(live, row)))
   }
 
-  /** A right row of a hot key is in the state once for each part of the key. */
+  /** A right row of a salted key is in the state once for each part of the key. */
   private def isFirstPart(live: LiveSection, keyed: RunCursor): Boolean =
     columns.part.forall(keyOf(live, keyed).getInt(_) == 0)
 

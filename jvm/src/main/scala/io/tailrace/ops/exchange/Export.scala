@@ -118,7 +118,7 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
     val lost = tables.values.flatMap(_.schema).filterNot(column => SparkPlans.isOfParquet(column.dataType))
     if (lost.nonEmpty)
       throw ExchangeErrors.types(join.operator, lost.map(c => s"${c.name} ${c.dataType.sql}").toSeq.distinct)
-    // With hot keys there is no import.
+    // With salted keys there is no import.
     val missed = matched.filter(_ => columns.part.isEmpty).fold(0L) {
       MissedMatches.count(left, rights, _, columns, settings, spark.commit(completed).watermarkMs)
     }

@@ -60,7 +60,7 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
   if (!sources.forall(source => join.collectLeaves().contains(source)))
     throw ExchangeErrors.unsupported(Seq("a stream that is no input of the join"))
   if (join.left.output.exists(_.name == JoinCheckpoint.Part))
-    throw ExchangeErrors.unsupported(Seq("hot keys"))
+    throw ExchangeErrors.unsupported(Seq("salted keys"))
   // The micro-batch would find these errors, too; here nothing has been written yet.
   private val stateful = query.collect { case node if Import.keepsState(node) => s"Spark's ${node.nodeName}" }
   if (stateful.nonEmpty) throw ExchangeErrors.unsupported(stateful)
@@ -140,7 +140,7 @@ private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: 
   if (others.nonEmpty || report.operators.size != 1) throw ExchangeErrors.unsupported(others)
   private val exported = report.operators.head
   import exported.settings
-  if (settings.contains(JoinCheckpoint.Salted)) throw ExchangeErrors.unsupported(Seq("hot keys"))
+  if (settings.contains(JoinCheckpoint.Salted)) throw ExchangeErrors.unsupported(Seq("salted keys"))
   // Their offsets have the names before them, in an order of their own.
   if (report.offsets.exists(of => of != "-" && parseOpt(of).isEmpty))
     throw ExchangeErrors.unsupported(Seq("sources with names"))

@@ -164,11 +164,11 @@ private[inspect] object AskedRows {
   *
   * {{{
   *   key.user_id IN (7, 8)                     partition 1: 7 in part 0    partition 3: 7 in part 1, 8
-  *   hot key 7 in two parts                    left rows of 7 are in one of both, right ones in both
+  *   salted key 7 in two parts                    left rows of 7 are in one of both, right ones in both
   * }}}
   *
   * @param left  of left rows
-  * @param right of right rows: the first parts of hot keys
+  * @param right of right rows: the first parts of salted keys
   */
 private[inspect] final case class KeyLookup(left: Seq[Array[Byte]], right: Seq[Array[Byte]]) {
   def of(side: Side): Seq[Array[Byte]] = side.of(left, right)

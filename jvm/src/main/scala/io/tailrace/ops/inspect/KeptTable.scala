@@ -240,7 +240,7 @@ private object KeptPartitions {
     .add("side", StringType, nullable = false)
     .add("partition", StringType, nullable = false)
     .add("latest", TimestampType)
-    .add("silent_for", DayTimeIntervalType(), nullable = false)
+    .add("idle_for", DayTimeIntervalType(), nullable = false)
     .add("excluded", BooleanType, nullable = false)
     .add("side_read_through", TimestampType)
 

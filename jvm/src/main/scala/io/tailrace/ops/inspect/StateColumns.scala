@@ -10,14 +10,14 @@ import io.tailrace.common.Errors
 import io.tailrace.join.{ColumnTexts, JoinCheckpoint, RowFit}
 import io.tailrace.state.{KeyDecoder, LiveSection, RowLayout, RowShapes, RunCursor}
 
-/** The columns of a join's rows, as its checkpoint names them. The part of a hot key is among them.
+/** The columns of a join's rows, as its checkpoint names them. The part of a salted key is among them.
   *
   * @param key   the key columns, by the left side's names
   * @param left  all columns of a left row
   * @param right the columns of a right row but its keys
   * @param rightKeys the names of the key columns on the right side, in the order of `key`
   * @param shapes of rows that were written with other columns
-  * @param parts of a hot key; none: unknown
+  * @param parts of a salted key; none: unknown
   * @param isChange whether the rows are those that have come and gone between two versions
   */
 private[tailrace] final case class StateColumns(
@@ -46,7 +46,7 @@ private[tailrace] final case class StateColumns(
 
   private def change = Option.when(isChange)(StructField("change", StringType, nullable = false)).toSeq
 
-  /** The place of a hot key's part in the key, if there is one. A right row of a hot key is in all parts. */
+  /** The place of a salted key's part in the key, if there is one. A right row of a salted key is in all parts. */
   val part: Option[Int] = Some(key.indexWhere(_.name == JoinCheckpoint.Part)).filter(_ >= 0)
 
   def shownKey(row: InternalRow): InternalRow = part.fold(row)(_ => without(row, key))

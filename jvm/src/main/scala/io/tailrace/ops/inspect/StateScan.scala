@@ -380,7 +380,7 @@ private[inspect] final class OpenedPartition(
       row => decoder.key(live, row): Unit,
       row =>
         counting.counts(row) && !(hasKeysAlone && RowLayout.valueLength(row.base, row.at) == 0) &&
-          // A right row of a hot key is in the state once for each part of the key.
+          // A right row of a salted key is in the state once for each part of the key.
           !(isRight && columns.part.exists(decoder.key(live, row).getInt(_) != 0)) && also(row)
     )
   }

@@ -125,7 +125,7 @@ private[why] object AskedKey {
 /** The texts about a key. Its values are as Spark writes them as text; times in UTC. */
 private[why] object KeyText {
 
-  /** @param key with the part of a hot key, which isn't shown */
+  /** @param key with the part of a salted key, which isn't shown */
   def of(columns: StateColumns, key: InternalRow): Map[String, String] =
     ListMap.from(columns.key.indices.filterNot(columns.part.contains).map { i =>
       val column = columns.key(i)

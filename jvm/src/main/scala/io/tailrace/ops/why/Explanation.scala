@@ -268,7 +268,7 @@ private[why] final class WaitingRows(
     found.flatten.sortBy(row => (row.time, row.side.name, row.seq))
   }
 
-  /** A right row of a hot key is in the state once for each part of the key. */
+  /** A right row of a salted key is in the state once for each part of the key. */
   private def isFirstPart(live: LiveSection, key: => Array[Byte]): Boolean =
     StoredRow.isLeft(live.section.kind) || columns.part.forall(keys.decodeWhole(key).getInt(_) == 0)
 

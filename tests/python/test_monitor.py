@@ -152,7 +152,7 @@ def test_the_tab_of_sparks_ui_shows_each_query(port: str, browser: Chrome) -> No
     assert chart.size["width"] > 500
     cells = _cells(examples, "tailraceLabelJoin, index 0")
     assert cells["buffered rows"] == "3"
-    assert cells["left rows behind the watermark, counted whether or not they come out"] == "1"
+    assert cells["left rows behind the watermark, emitted or not"] == "1"
     assert re.fullmatch(r"[\d,.]+ k?B", cells["the size of the sorted runs that hold the rows"])
     watermark = _cells(examples, "query")["the watermark of the last micro-batch; absent before the first"]
     assert watermark.startswith("2026-01-01T12:50:00Z, ")

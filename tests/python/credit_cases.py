@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tailrace
 from example_cases import ATTRIBUTIONS, Attributed
-from examples_oracle import WHOLE
+from oracles import WHOLE
 from streams import at
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import tailrace
-from examples_oracle import WHOLE, Event, Impression, LabelOracle
+from oracles import WHOLE, Event, Impression, LabelOracle
 from streams import at
 
 if TYPE_CHECKING:

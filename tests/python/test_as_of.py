@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tailrace
-from as_of_oracle import AsOfOracle, looked
+from oracles import AsOfOracle, looked
 from streams import Row, Streams, at, join, next_rows
 from tailrace.commands import waiting
 from tailrace.errors import TailraceJoinError, TailraceStateError
@@ -247,7 +247,7 @@ def test_random_streams_with_restarts_and_rescaling(
                 if rng.random() < 0.5:
                     tailrace.rescale(spark, query.checkpoint, rng.randint(1, 5))
                 query.restart()
-                oracle.restart()
+                oracle.spark.restart()
             sides = []
             for _ in "lr":
                 rows = []

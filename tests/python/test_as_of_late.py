@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 import tailrace
-from as_of_oracle import AsOfOracle, looked
+from oracles import AsOfOracle, looked
 from streams import Row, Streams, next_rows
 from tailrace.errors import TailraceJoinError
 
@@ -73,7 +73,7 @@ def test_late_left_rows_are_those_of_brute_force(
             if step in {5, 9}:
                 counted += query.total("lateLeftRows")
                 query.stop()
-                oracle.restart()
+                oracle.spark.restart()
                 on_late = "drop" if on_late == "mark" else "mark"
                 query.restart(_stream(streams, on_late, **options))
         counted += query.total("lateLeftRows")

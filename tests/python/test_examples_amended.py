@@ -11,7 +11,7 @@ import pytest
 import tailrace
 from example_cases import EVENT, IMPRESSION, values
 from example_frames import FAR, SCHEMA, examples, frame
-from examples_oracle import Event, Impression, LabelOracle
+from oracles import Event, Impression, LabelOracle
 from streams import at, second
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tailrace
-from join_oracle import Oracle
+from oracles import JoinOracle
 from streams import Row, Streams, groups, join, next_rows, pairs
 from tailrace.errors import TailraceJoinError
 
@@ -71,7 +71,7 @@ def test_first_matches_come_out_once_whatever_restarts_and_partitions(
 ) -> None:
     rng = random.Random(seed)
     steps = _steps(rng, keys=8)
-    oracle = Oracle(0, 60, delay=10)
+    oracle = JoinOracle(0, 60, delay=10)
     right = {row.id: row for _, rows in steps for row in rows}
     expected: list[tuple[int, list[int]]] = []
     early = 0
@@ -98,7 +98,7 @@ def test_pairs_come_out_once_whatever_restarts_and_partitions(
 ) -> None:
     rng = random.Random(seed)
     steps = _unique(_steps(rng, keys=1), rng)
-    oracle = Oracle(60, 60, delay=10)
+    oracle = JoinOracle(60, 60, delay=10)
     with streams.query(
         streams.join(how="inner", before="60 seconds", after="60 seconds", one_to_one=True)
     ) as query:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tailrace
-from join_oracle import Oracle
+from oracles import JoinOracle
 from streams import Row, Streams, groups, next_rows, pairs
 from tailrace.testing import StreamTest
 
@@ -51,7 +51,7 @@ def _materialise(steps: Sequence[tuple[Any, Any, int | None]]) -> list[_Step]:
 
 def _check(spark: SparkSession, how: str, steps: list[_Step], window: tuple[int, int]) -> None:
     before, after = window
-    oracle = Oracle(before, after, delay=10)
+    oracle = JoinOracle(before, after, delay=10)
     view = groups if how == "left" else pairs
     with tempfile.TemporaryDirectory() as folder, StreamTest(spark, folder, "12:00") as test:
         streams = Streams(test)
@@ -64,7 +64,7 @@ def _check(spark: SparkSession, how: str, steps: list[_Step], window: tuple[int,
                     if restart > 0 and any((query.checkpoint / "commits").glob("[0-9]*")):
                         assert tailrace.rescale(spark, query.checkpoint, restart).after == restart
                     query.restart()
-                    oracle.restart()
+                    oracle.spark.restart()
                 streams.add(left, right)
                 expected = oracle.step(left, right)[0 if how == "left" else 1]
                 assert view(next_rows(query)) == sorted(expected)

@@ -15,7 +15,7 @@ import pytest
 from killing import LOCAL, SEED, committed_files, kill_count, run_to_the_end
 
 from arrivals import arrive, held
-from join_oracle import Oracle
+from oracles import JoinOracle
 from streams import SCHEMA, Row, arrow
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _SLICES_PER_KILL = 4
 
 def _make(root: Path, slices: int, rng: random.Random) -> dict[int, list[int]]:
     """Writes the streams in slices, in arrival order; returns the oracle's groups of all closed windows."""
-    oracle = Oracle(before=5, after=30, delay=10)
+    oracle = JoinOracle(before=5, after=30, delay=10)
     expected: dict[int, list[int]] = {}
     number = 0
     for i in range(slices + 1):

@@ -15,7 +15,7 @@ import pytest
 from killing import LOCAL, SEED, committed_files, kill_count, run_to_the_end
 
 from arrivals import arrive, held
-from as_of_oracle import AsOfOracle, looked
+from oracles import AsOfOracle, looked
 from streams import Row, arrow
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 from killing import LOCAL, SEED, committed_files, kill_count, run_to_the_end
 
 from arrivals import arrive, held
-from join_oracle import Oracle
+from oracles import JoinOracle
 from streams import Row, arrow
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ _SLICES_PER_KILL = 10
 _PER_SLICE = 60
 
 
-def _make(root: Path, slices: int, rng: random.Random, key: Callable[[int], int]) -> Oracle:
+def _make(root: Path, slices: int, rng: random.Random, key: Callable[[int], int]) -> JoinOracle:
     """Writes the streams in slices, in arrival order. Rows are at most 9 seconds late: none is behind."""
-    oracle = Oracle(before=0, after=300, delay=10)
+    oracle = JoinOracle(before=0, after=300, delay=10)
     for i in range(slices + 1):
         sides: dict[str, list[Row]] = {}
         for number, side in enumerate(("left", "right")):
@@ -46,7 +46,7 @@ def _output(root: Path) -> list[dict[str, Any]]:
     return pa.concat_tables([pq.read_table(path) for path in committed_files(root)]).to_pylist()
 
 
-def _run(root: Path, rng: random.Random, key: Callable[[int], int], **options: object) -> Oracle:
+def _run(root: Path, rng: random.Random, key: Callable[[int], int], **options: object) -> JoinOracle:
     kills = kill_count(2)
     # Often, so that merges that leave rows out are killed too.
     joins.configure(root, {"spark.tailrace.state.compactionRuns": "2"}, **options)
@@ -55,7 +55,7 @@ def _run(root: Path, rng: random.Random, key: Callable[[int], int], **options: o
     return oracle
 
 
-def _matches(oracle: Oracle, left: Row) -> list[Row]:
+def _matches(oracle: JoinOracle, left: Row) -> list[Row]:
     return [r for r in oracle.right if r.key == left.key and left.second <= r.second <= left.second + 300]
 
 

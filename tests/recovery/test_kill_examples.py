@@ -16,8 +16,7 @@ import pytest
 from killing import LOCAL, SEED, committed_files, kill_count, run_to_the_end
 
 from arrivals import arrive, held
-from as_of_oracle import AsOfOracle
-from examples_oracle import WHOLE, Event, Impression, LabelOracle
+from oracles import WHOLE, AsOfOracle, Event, Impression, LabelOracle
 from streams import Row, arrow
 
 if TYPE_CHECKING:

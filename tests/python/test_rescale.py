@@ -6,9 +6,6 @@ import json
 import os
 import random
 import re
-import signal
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -16,13 +13,16 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import StreamingQueryException
 
+import state_command
 import tailrace
 from file_queries import FileQuery
 from streams import Row, Streams, groups, join
 from tailrace.errors import TailraceStateError
 from tailrace.testing import StreamTest
+from tailrace.testing.kills import kill_group
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Generator
     from pathlib import Path
 
@@ -230,16 +230,6 @@ def test_two_at_once_are_one(spark: SparkSession, stream_test: StreamTest) -> No
         _end(streams, query, other)
 
 
-def _start(checkpoint: Path, partitions: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tailrace", "state", "rescale", str(checkpoint)]
-    return subprocess.Popen(
-        [*command, "--partitions", str(partitions)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-
-
 def _numbers_by_batch(checkpoint: Path) -> list[int]:
     """The number of partitions that each batch has begun with, or would begin with now."""
     batches = sorted((checkpoint / "offsets").glob("[0-9]*"), key=lambda f: int(f.name))
@@ -266,14 +256,13 @@ def test_a_command_that_is_killed(spark: SparkSession, tmp_path: Path) -> None:
             _feed(streams, query, other)
             query.stop()
             started = time.monotonic()
-            process = _start(query.checkpoint, 7)
+            process = state_command.start("rescale", str(query.checkpoint), "--partitions", "7")
             if kill == 0:
                 assert process.wait() == 0
                 longest = time.monotonic() - started
             else:
                 time.sleep(rng.uniform(longest / 2, longest))
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+                kill_group(process)
             # It goes on with either number, but between two of the writes, where Spark asks for the command.
             numbers = set(_numbers_by_batch(query.checkpoint)[-2:])
             if kill % 2 == 1 or len(numbers) > 1:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException
 
+import state_command
 import tailrace
 from streams import Row, Streams, groups
 from tailrace.errors import TailraceStateError
+from tailrace.testing.kills import kill_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,18 +54,12 @@ class Killed:
 
     def kill(self, command: list[str], begun: Callable[[], bool]) -> None:
         """Runs a command, and kills it some time after it has begun to write."""
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tailrace", "state", *command],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        process = state_command.start(*command)
         end = time.monotonic() + 60
         while process.poll() is None and not begun() and time.monotonic() < end:
             time.sleep(0.01)
         time.sleep(self.rng.uniform(0, 1.5) ** 2)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        kill_group(process)
 
     def rest(self, name: str) -> list[tuple[int, list[int]]]:
         """What comes out of the query when it goes on from a checkpoint."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import pyspark
 
 from tailrace._installation.java import find_java
+from tailrace.testing.kills import kill_group
 
 if TYPE_CHECKING:
     import random
@@ -172,8 +173,7 @@ class Cluster:
     def _lose_worker(self, executor: int) -> None:
         group = os.getpgid(executor)
         lost = next(process for process in self._processes if process.pid == group)
-        os.killpg(lost.pid, signal.SIGKILL)
-        lost.wait()
+        kill_group(lost)
         self._processes.remove(lost)
         self.struck.append("a worker lost")
         self._start_worker()
@@ -189,8 +189,7 @@ class Cluster:
         """Ends all its processes."""
         for process in self._processes:
             if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+                kill_group(process)
 
 
 @contextmanager

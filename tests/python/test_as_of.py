@@ -135,7 +135,7 @@ def test_why_says_what_holds_a_row(stopped: StreamQuery) -> None:
         ("right", "2026-01-01T12:00:06Z"): ("2026-01-01T13:00:08Z", None),
     }
     assert any(
-        "It comes out when the watermark has reached 2026-01-01T11:59:58Z" in t for t in operator["text"]
+        "It is emitted when the watermark has reached 2026-01-01T11:59:58Z" in t for t in operator["text"]
     )
 
 

@@ -34,7 +34,7 @@ class AsOfSuite extends SparkSuite {
   private def pass(h: StreamHarness, t: Double): Seq[Looked] =
     step(h)(left(t, -1, "other"))(right(t, -2, "another")).filterNot(_.id < 0)
 
-  test("a left row comes out when both sides are complete up to its time, not before") {
+  test("a left row is emitted when both sides are complete up to its time, not before") {
     harness() { h =>
       assert(step(h)(left(10, 1))(right(5, 7), right(9, 8)).isEmpty)
       assert(step(h)()(right(9.999, 9)).isEmpty)

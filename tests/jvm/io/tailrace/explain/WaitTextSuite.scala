@@ -34,7 +34,7 @@ final class WaitTextSuite extends AnyFunSuite {
     assert(
       WatermarkText.of(facts) == Seq(
         "There is no watermark yet.",
-        "The stream of `clicked_at` holds it: no row of it has come since the query started."
+        "The stream of `clicked_at` holds it: no row of it has arrived since the query started."
       )
     )
     assert(!holders(facts.copy(takesGreatest = true)).contains("clicked_at"))
@@ -68,7 +68,7 @@ final class WaitTextSuite extends AnyFunSuite {
     assert(of(source) == s"$head$holds.")
     assert(
       of(source.copy(unseen = Seq("a", "b") -> 3)) ==
-        s"${head}no row has come of 3 hosts: a, b and 1 more; $holds."
+        s"${head}no row has arrived from 3 hosts: a, b and 1 more; $holds."
     )
     assert(
       of(source.copy(slowest = ("web-0" -> at(1)) +: slowest)) ==
@@ -84,7 +84,7 @@ final class WaitTextSuite extends AnyFunSuite {
     assert(
       of(
         none
-      ) == "The 2 hosts of the watermark 'clicks' have no low watermark yet; no row has come of 1 host: a; " +
+      ) == "The 2 hosts of the watermark 'clicks' have no low watermark yet; no row has arrived from 1 host: a; " +
         "host b has been read up to 2026-01-01T12:05:00Z."
     )
   }
@@ -95,7 +95,7 @@ final class WaitTextSuite extends AnyFunSuite {
 
   test("the next group, what it needs and what is missing") {
     val comes =
-      "The next row to come out is of 2026-01-01T12:00:00Z (user_id=7, partition 3). It comes out when the " +
+      "The next row to be emitted is of 2026-01-01T12:00:00Z (user_id=7, partition 3). It is emitted when the " +
         "watermark has reached 2026-01-01T12:30:00Z"
     assert(
       WaitText.of(label) == Seq(
@@ -110,13 +110,13 @@ final class WaitTextSuite extends AnyFunSuite {
     assert(
       next(
         reached.copy(next = Some(stepped))
-      ) == "The next row to come out is not older than 2026-01-01T12:00:00Z " +
-        "(partition 3). It comes out when the watermark has reached 2026-01-01T12:30:00Z, plus at most 30 s up to its " +
+      ) == "The next row to be emitted is not older than 2026-01-01T12:00:00Z " +
+        "(partition 3). It is emitted when the watermark has reached 2026-01-01T12:30:00Z, plus at most 30 s up to its " +
         "release step: it has, and the release step is missing."
     )
     assert(
       WaitText.of(label.copy(next = None)).last ==
-        "No left row waits: one has to come before anything comes out."
+        "No left row is buffered: nothing is emitted before one arrives."
     )
     assert(
       WaitText.of(label.copy(late = (1, 2))).last ==
@@ -139,15 +139,14 @@ final class WaitTextSuite extends AnyFunSuite {
     val pairs = label.copy(isGrouped = false)
     assert(
       WaitText.of(pairs).drop(1) == Seq(
-        "A pair comes out when the later of its two rows arrives, so each row waits for a partner that is still to " +
-          "come.",
+        "A pair is emitted when the later of its two rows arrives: each buffered row waits for its partner.",
         "The next row that is given up is of 2026-01-01T12:00:00Z (user_id=7, partition 3) when the watermark has " +
           "reached 2026-01-01T12:30:00Z: it is 2026-01-01T12:05:00Z, and 25 min of event time are missing."
       )
     )
     assert(
       WaitText.of(pairs.copy(right = Some(0), next = None)).last ==
-        "No right row is in the state: none has come, or it was late or has expired."
+        "No right row is in the state: none has arrived, or it was late or has expired."
     )
   }
 
@@ -167,14 +166,14 @@ final class WaitTextSuite extends AnyFunSuite {
   ) {
     val held =
       "The right side waits for partition clicks-3: it has been read up to 2026-01-01T12:01:00Z, 5 min behind " +
-        "the furthest one, and was idle for 1 min 2 s while others gave rows. It is stalled. It goes on without " +
-        "clicks-1, until they are in time again. "
+        "the furthest one, and was idle for 1 min 2 s while others had rows. It is stalled. It continues without " +
+        "clicks-1, until they have caught up. "
     assert(
       WaitText.of(sync) == Seq(
         "1 left row and 0 right rows are in the state.",
-        "Left rows before 2026-01-01T12:00:00Z are released: a left row comes out when all right partitions have been " +
+        "Left rows before 2026-01-01T12:00:00Z are released: a left row is emitted when all right partitions have been " +
           "read past it, by sync_delay.",
-        "The next row to come out is of 2026-01-01T12:02:00Z (id=1, partition 0). It comes out when the right side has " +
+        "The next row to be emitted is of 2026-01-01T12:02:00Z (id=1, partition 0). It is emitted when the right side has " +
           "been read past 2026-01-01T12:03:00Z: it is at 2026-01-01T12:01:00Z, and 2 min of event time are missing.",
         s"${held}on_stall is 'pause': the join waits until it has rows again."
       )
@@ -182,7 +181,7 @@ final class WaitTextSuite extends AnyFunSuite {
     def last(side: SyncSideFacts) = WaitText.of(sync.copy(sides = Seq(side))).last
     assert(
       last(right.copy(onStall = Some("exclude"))) ==
-        s"${held}on_stall is 'exclude': if it gives no row for 1 min, the join goes on without it."
+        s"${held}on_stall is 'exclude': if it gives no row for 1 min, the join continues without it."
     )
     assert(
       last(right.copy(onStall = Some("fail"))).endsWith("if it gives no row for 1 min, the query ends.")
@@ -192,7 +191,9 @@ final class WaitTextSuite extends AnyFunSuite {
       last(right.copy(holder = None, excluded = Nil)) ==
         "No right partition counts: the side follows the other one."
     )
-    assert(last(right.copy(holder = Some(holder.copy(readTo = None)))).contains("no row of it has come yet"))
+    assert(
+      last(right.copy(holder = Some(holder.copy(readTo = None)))).contains("no row of it has arrived yet")
+    )
     assert(!last(right.copy(holder = Some(holder.copy(idleMs = 999)))).contains("silent"))
   }
 

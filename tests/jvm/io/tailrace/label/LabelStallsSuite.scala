@@ -58,7 +58,7 @@ final class LabelStallsSuite extends AnyFunSuite {
   test("with on_stall = fail the query ends, and a new start counts anew") {
     val error = intercept[TailraceStateException](run(stalls(Policy.Fail), 1 to 20))
     assert(error.getCondition == "TAILRACE_EXAMPLES_STALLED")
-    assert(error.getMessage.contains("the stream of label buy, order. It has given nothing for 1 min 20 s"))
+    assert(error.getMessage.contains("the stream of label buy, order. It has had no rows for 1 min 20 s"))
     assert(run(stalls(Policy.Fail), 9 to 16).isEmpty)
   }
 
@@ -67,8 +67,8 @@ final class LabelStallsSuite extends AnyFunSuite {
     val told = WaitText.of(LabelFacts(isGrouped = true, 1, None, None, None, None, streams = Seq(facts)))
     assert(
       told.contains(
-        "The stream of label 'buy' has stalled: it has given nothing for 1 min 30 s while others gave rows, and no row of " +
-          "it has come since the query started. on_stall is 'pause': the join waits until it has rows again."
+        "The stream of label 'buy' has stalled: it has had no rows for 1 min 30 s while others had rows, and no row of " +
+          "it has arrived since the query started. on_stall is 'pause': the join waits until it has rows again."
       )
     )
   }

@@ -50,7 +50,7 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
   test("silence of a partition begins with the first batch that has only rows of others") {
     val partitions = new SyncPartitions(settings)
     partitions.batch()("a" -> 100, "b" -> 100): Unit
-    // No row came for an hour: no partition was silent while others gave rows.
+    // No row came for an hour: no partition was silent while others had rows.
     clock += 3600000
     partitions.batch()("a" -> 200): Unit
     assert(partitions.right.stalled.isEmpty && partitions.right.holder.get.idleMs == 1)

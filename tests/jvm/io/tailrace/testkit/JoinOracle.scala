@@ -17,7 +17,7 @@ import scala.collection.mutable.ArrayBuffer
   * @param delays     of the left and the right watermark, in milliseconds
   * @param lateLabels whether late right rows are taken
   * @param oneToOne whether paired rows are gone
-  * @param decided    whether a left row comes out when the watermark has passed its first match
+  * @param decided    whether a left row is emitted when the watermark has passed its first match
   */
 final class JoinOracle(
     before: Long,

@@ -38,8 +38,8 @@ final class GoldenWhySuite extends SparkSuite {
   }
 
   test("rows that go round, and a filter of replays") {
-    assert(why("0.1.0", "recursion").text.exists(_.contains("go round in the recursion 'recursion'")))
-    assert(why("0.1.0", "replays").text.last == "No operator of the query keeps rows that come out later.")
+    assert(why("0.1.0", "recursion").text.exists(_.contains("are in flight in the recursion 'recursion'")))
+    assert(why("0.1.0", "replays").text.last == "No operator of the query buffers rows.")
     val e = intercept[TailraceAnalysisException](why("0.1.0", "replays", Some("id=1")))
     assert(e.getCondition == "TAILRACE_CHECKPOINT_WITHOUT_JOIN")
   }
@@ -48,7 +48,7 @@ final class GoldenWhySuite extends SparkSuite {
     Seq("0.1.0" -> "synced-join-by-columns", "0.1.0-3" -> "synced-join").foreach { case (release, query) =>
       val text = why(release, query).operators.head.text
       assert(text.exists(_.startsWith("The right side waits for partition ")), text)
-      assert(text.exists(_.startsWith("The next row to come out is of ")), text)
+      assert(text.exists(_.startsWith("The next row to be emitted is of ")), text)
     }
   }
 

@@ -49,9 +49,9 @@ final class NoOutputWarningSuite extends SparkSuite {
     assert(
       told(
         1
-      ).head == "TAILRACE_NO_OUTPUT: tailraceLabelJoin-0 has had input for 11 min, and nothing has come out. " +
-        "There is no watermark yet. The stream of `rt` holds it: no row of it has come since the query started. The " +
-        s"next row to come out is not older than ${time(1)} (partition ${partition(told(1).head)}). It comes out when " +
+      ).head == "TAILRACE_NO_OUTPUT: tailraceLabelJoin-0 has had input for 11 min, and has emitted nothing. " +
+        "There is no watermark yet. The stream of `rt` holds it: no row of it has arrived since the query started. The " +
+        s"next row to be emitted is not older than ${time(1)} (partition ${partition(told(1).head)}). It is emitted when " +
         s"the watermark has reached ${time(11)}: there is no watermark yet."
     )
     assert(
@@ -92,7 +92,7 @@ final class NoOutputWarningSuite extends SparkSuite {
     val pairs = options("10 seconds").copy(how = "inner")
     val none = warnings(join(pairs))(Seq(served(1, 1)) -> Nil, Seq(served(2, 2)) -> Nil)
     assert(none.map(_.size) == Seq(0, 1))
-    assert(none(1).head.contains("No right row is in the state: none has come"))
+    assert(none(1).head.contains("No right row is in the state: none has arrived"))
     def others(second: Double) = Seq(Engaged("b", seconds(second), 1))
     val unknown = warnings(join(pairs))(Seq(served(1, 1)) -> others(5), Seq(served(2, 2)) -> others(6))
     assert(unknown.flatten.isEmpty)
@@ -135,7 +135,7 @@ final class NoOutputWarningSuite extends SparkSuite {
     assert(told.map(_.size) == Seq(0, 1))
     assert(
       told(1).head.contains(
-        "The 2 hosts of the watermark 'watermark' have no low watermark yet; no row has come of 1 host: b; host a has " +
+        "The 2 hosts of the watermark 'watermark' have no low watermark yet; no row has arrived from 1 host: b; host a has " +
           s"been read up to ${time(50)}."
       )
     )

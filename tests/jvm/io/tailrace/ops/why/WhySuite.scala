@@ -136,12 +136,12 @@ final class WhySuite extends SparkSuite with SlowSuite {
         case (side, second) => side -> iso(microsOf(seconds(second.toDouble)))
       })
       assert(
-        a.text.exists(_.startsWith(s"The next row of this key to come out is of ${a.rows.head.time} (k=a"))
+        a.text.exists(_.startsWith(s"The next row of this key to be emitted is of ${a.rows.head.time} (k=a"))
       )
       def last(key: String) = why(d, Some(key)).operators.head.text.last
       assert(last("k=b").startsWith("No right row of this key is in the state"))
-      assert(last("k=c").startsWith("No left row of this key waits, 1 right row does"))
-      assert(last("k=d").startsWith("Nothing of this key waits."))
+      assert(last("k=c").startsWith("No left row of this key is buffered, beside 1 right row"))
+      assert(last("k=d").startsWith("No row of this key is buffered."))
       val few = why(d, Some("k=a"), most = 1).operators.head
       assert(few.rows.size == 1 && few.more == 1)
       checkRefused(

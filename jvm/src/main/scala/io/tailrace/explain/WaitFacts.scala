@@ -100,7 +100,7 @@ final case class LabelFacts(
 
 /** The stream of one or several labels.
   *
-  * @param readTo    its watermark, in microseconds; none: no row of it has come since the query started
+  * @param readTo    its watermark, in microseconds; none: no row of it has arrived since the query started
   * @param idleMs  for how long it has had no rows, while others had rows
   * @param isStalled whether that is too long, and the others are ahead of it
   * @param onStall   the policy
@@ -155,7 +155,7 @@ final case class SyncSideFacts(
   *
   * @param readTo    none: no row of it has come
   * @param behind    the furthest partition of the side, in microseconds
-  * @param idleMs  for how long no row has come, while others gave rows
+  * @param idleMs  for how long no row has come, while others had rows
   * @param condition in words, "stalled"; none: unknown
   */
 final case class HolderFacts(

@@ -23,18 +23,18 @@ object WaitText {
     case label: LabelFacts if label.isGrouped =>
       val comes = row.needs.fold("") { needs =>
         val step = s", plus at most ${Durations.text(row.atMostMore)} up to its release step"
-        s" It comes out when the watermark has reached ${iso(needs)}${if (row.atMostMore > 0) step else ""}: " +
+        s" It is emitted when the watermark has reached ${iso(needs)}${if (row.atMostMore > 0) step else ""}: " +
           s"${missing(label.watermark, needs, row.atMostMore, "has the row")}."
       }
-      s"The next row$whose to come out is ${of(row)}.$comes"
+      s"The next row$whose to be emitted is ${of(row)}.$comes"
     case label: LabelFacts =>
       val needs = row.needs.fold("")(needs =>
         s" when the watermark has reached ${iso(needs)}: ${missing(label.watermark, needs, 0, "drops it")}"
       )
       s"The next row$whose that is given up is ${of(row)}$needs."
     case sync: SyncFacts =>
-      val comes = row.needs.fold("")(needs => s" It comes out when ${past(sync.rightReadTo, needs)}.")
-      s"The next row$whose to come out is ${of(row)}.$comes"
+      val comes = row.needs.fold("")(needs => s" It is emitted when ${past(sync.rightReadTo, needs)}.")
+      s"The next row$whose to be emitted is ${of(row)}.$comes"
   }
 
   private def of(row: NextRow): String = {
@@ -80,14 +80,14 @@ object WaitText {
     * @param watermark the sentences about its watermark
     */
   def noOutput(operator: String, forMs: Long, watermark: Seq[String], facts: JoinFacts): String =
-    s"TAILRACE_NO_OUTPUT: $operator has had input for ${Durations.text(forMs * 1000)}, and nothing has " +
-      s"come out. ${(watermark ++ of(facts)).mkString(" ")}"
+    s"TAILRACE_NO_OUTPUT: $operator has had input for ${Durations.text(forMs * 1000)}, and has emitted " +
+      s"nothing. ${(watermark ++ of(facts)).mkString(" ")}"
 
   /** The warning of a label's stream that has stalled. */
   def labelStalled(facts: LabelStreamFacts): String =
-    s"TAILRACE_EXAMPLES_STALLED: the stream of label ${facts.labels.mkString(", ")} has given nothing for " +
-      s"${Durations.text(facts.idleMs * 1000)} while others gave rows: " +
-      facts.readTo.fold("no row of it has come since the query started")(t => s"it is at ${iso(t)}") +
+    s"TAILRACE_EXAMPLES_STALLED: the stream of label ${facts.labels.mkString(", ")} has had no rows for " +
+      s"${Durations.text(facts.idleMs * 1000)} while others had rows: " +
+      facts.readTo.fold("no row of it has arrived since the query started")(t => s"it is at ${iso(t)}") +
       ", and all examples wait for it"
 
   /** The warning of a partition that has stalled.
@@ -99,7 +99,7 @@ object WaitText {
     val behind = holder.behind.fold("")(micros => s" and ${micros / 1000} ms behind the furthest one")
     val filtered =
       if (isFiltered)
-        ". It has records, and what is before the join filters all of them: with stall_after the join goes on"
+        ". It has records, and what is before the join filters all of them: with stall_after the join continues"
       else ""
     s"TAILRACE_SYNC_STALLED: no row of the $side partition ${holder.partition} for ${holder.idleMs} ms" +
       s"$condition$behind: the join '$join' waits for it$filtered"
@@ -107,23 +107,23 @@ object WaitText {
 
   /** The warning of a partition that isn't waited for any longer. */
   def partitionExcluded(join: String, side: String, partition: String, stallAfterMs: Long): String =
-    s"TAILRACE_SYNC_EXCLUDED: no row of the $side partition $partition for $stallAfterMs ms: the join '$join' goes " +
-      "on without it until it is back in time"
+    s"TAILRACE_SYNC_EXCLUDED: no row of the $side partition $partition for $stallAfterMs ms: the join '$join' continues " +
+      "without it until it has caught up"
 
   private def stalled(stream: LabelStreamFacts): String = {
     val names = stream.labels.map(name => s"'$name'").mkString(", ")
     val read =
-      stream.readTo.fold("no row of it has come since the query started")(time => s"it is at ${iso(time)}")
-    s"The stream of label $names has stalled: it has given nothing for ${Durations.text(stream.idleMs * 1000)} while " +
-      s"others gave rows, and $read. ${onStall(stream.onStall, Some(stream.stallAfterMs))}"
+      stream.readTo.fold("no row of it has arrived since the query started")(time => s"it is at ${iso(time)}")
+    s"The stream of label $names has stalled: it has had no rows for ${Durations.text(stream.idleMs * 1000)} while " +
+      s"others had rows, and $read. ${onStall(stream.onStall, Some(stream.stallAfterMs))}"
   }
 
   private def silence(facts: LabelFacts): Seq[String] = {
     val closes = facts.idleTimeoutMs.filter(_ => facts.next.nonEmpty).map { ms =>
-      s"idle_timeout is ${Durations.text(ms * 1000)}: when the query has had no input for so long, rows come out all the same."
+      s"idle_timeout is ${Durations.text(ms * 1000)}: when the query has had no input for so long, its rows are emitted all the same."
     }
     val closed = facts.closedThrough.map { time =>
-      s"Left rows up to ${iso(time)} have come out by idle_timeout, because the query had no input for long: before the " +
+      s"Left rows up to ${iso(time)} were flushed by idle_timeout, because the query had had no input: before the " +
         "watermark, which stays where it is."
     }
     closes.toSeq ++ closed
@@ -131,7 +131,7 @@ object WaitText {
 
   private def pairs(facts: LabelFacts): Seq[String] = {
     val empty = Seq(Side.Left -> facts.left, Side.Right -> facts.right).collect { case (side, Some(0)) =>
-      s"No $side row is in the state: none has come, or it was late or has expired."
+      s"No $side row is in the state: none has arrived, or it was late or has expired."
     }
     counts(facts.left, facts.right).toSeq ++ (Pairs +: empty) ++ facts.next.map(next(facts, _))
   }
@@ -148,7 +148,7 @@ object WaitText {
     val released =
       facts.released.fold("Nothing is released yet")(time => s"Left rows before ${iso(time)} are released")
     val rule =
-      s"$released: a left row comes out when all right partitions have been read past it, by sync_delay."
+      s"$released: a left row is emitted when all right partitions have been read past it, by sync_delay."
     val several = Option.when(facts.ofSeveral.nonEmpty) {
       s"The checkpoint doesn't say which of ${facts.ofSeveral.mkString(", ")} this join is."
     }
@@ -157,25 +157,26 @@ object WaitText {
       .flatMap(side))
   }
 
-  private val NoLeftRow = "No left row waits: one has to come before anything comes out."
+  private val NoLeftRow = "No left row is buffered: nothing is emitted before one arrives."
   private val Pairs =
-    "A pair comes out when the later of its two rows arrives, so each row waits for a partner that is still to come."
+    "A pair is emitted when the later of its two rows arrives: each buffered row waits for its partner."
 
   private def side(facts: SyncSideFacts): Seq[String] = {
     val waits = facts.holder.fold(s"No ${facts.side} partition counts: the side follows the other one.") {
       by =>
-        val read = by.readTo.fold("no row of it has come yet")(time => s"it has been read up to ${iso(time)}")
+        val read =
+          by.readTo.fold("no row of it has arrived yet")(time => s"it has been read up to ${iso(time)}")
         val behind =
           by.behind.filter(_ > 0).fold("")(micros => s", ${Durations.text(micros)} behind the furthest one")
         val silent =
           if (by.idleMs >= 1000)
-            s", and was idle for ${Durations.text(by.idleMs / 1000 * 1000000)} while others gave rows"
+            s", and was idle for ${Durations.text(by.idleMs / 1000 * 1000000)} while others had rows"
           else ""
         val condition = by.condition.fold("")(name => s" It is $name.")
         s"The ${facts.side} side waits for partition ${by.partition}: $read$behind$silent.$condition"
     }
     val excluded = Option.when(facts.excluded.nonEmpty) {
-      s"It goes on without ${facts.excluded.mkString(", ")}, until they are in time again."
+      s"It continues without ${facts.excluded.mkString(", ")}, until they have caught up."
     }
     Seq((waits +: (excluded.toSeq ++ stall(facts))).mkString(" "))
   }
@@ -187,7 +188,8 @@ object WaitText {
   private def onStall(policy: String, stallAfterMs: Option[Long]): String = {
     val after = stallAfterMs.fold("stall_after")(ms => Durations.text(ms * 1000))
     policy match {
-      case "exclude" => s"on_stall is 'exclude': if it gives no row for $after, the join goes on without it."
+      case "exclude" =>
+        s"on_stall is 'exclude': if it gives no row for $after, the join continues without it."
       case "fail" => s"on_stall is 'fail': if it gives no row for $after, the query ends."
       case other => s"on_stall is '$other': the join waits until it has rows again."
     }
@@ -213,7 +215,7 @@ object WatermarkText {
     def stream(facts: StreamFacts) = s"`${facts.name}` is at ${iso(facts.time.get)}"
     if (missing.nonEmpty && !facts.takesGreatest) {
       val names = missing.map(stream => s"`${stream.name}`").mkString(", ")
-      Some(s"The stream of $names holds it: no row of it has come since the query started.")
+      Some(s"The stream of $names holds it: no row of it has arrived since the query started.")
     } else
       (if (facts.takesGreatest) order.reverse else order) match {
         case holder +: (others @ _ +: _) if others.head.time != holder.time =>
@@ -253,7 +255,7 @@ object WatermarkText {
     val low = source.low.fold("no low watermark yet")(time => s"the low watermark ${iso(time)}")
     val head = s"The $hosts hosts of the watermark '$name' have $low"
     val missing = Option.when(unseen._2 > 0) {
-      s"no row has come of ${counted(unseen._2, "host")}: ${some(unseen._1, unseen._2)}"
+      s"no row has arrived from ${counted(unseen._2, "host")}: ${some(unseen._1, unseen._2)}"
     }
     // Hosts before the low watermark aren't waited for, or were added since.
     val (passedBy, waited) = slowest.partition { case (_, time) => source.low.exists(time < _) }

@@ -60,7 +60,7 @@ private[state] object SharedReader {
   *   query C asks for 64 MiB     nothing changes
   * }}}
   */
-private[state] final class BlockCache {
+final class BlockCache {
   private var asked = Option.empty[Long]
   private var made = Option.empty[(Long, LRUCache, Options)]
 
@@ -77,7 +77,8 @@ private[state] final class BlockCache {
 
   def newWriter(): SstFileWriter = synchronized(new SstFileWriter(SstOptions.environment, options))
 
-  private[state] def options: Options = synchronized {
+  /** The options that its readers and writers have. */
+  def options: Options = synchronized {
     val size = bytes
     made.collect { case (`size`, _, options) => options }.getOrElse {
       made.foreach { case (_, cache, options) =>
@@ -92,7 +93,7 @@ private[state] final class BlockCache {
   }
 }
 
-private[state] object BlockCache {
+object BlockCache {
   private val part = new ProcessPart("block cache")(new BlockCache)
 
   /** That of this process. */

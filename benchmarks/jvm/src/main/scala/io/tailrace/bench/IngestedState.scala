@@ -9,7 +9,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.unsafe.Platform
 import org.rocksdb._
 
-import io.tailrace.state.{PageBuffer, RowBuffer, RowLayout, RowSort, RunWriter, SstOptions, StoreKind}
+import io.tailrace.state.{BlockCache, PageBuffer, RowBuffer, RowLayout, RowSort, RunWriter, SstOptions, StoreKind}
 
 /** Rows held by a RocksDB instance: what the engine would be if it didn't read its runs itself. A column family holds a
   * time bucket, so that a bucket is dropped whole; a batch is one SST file a bucket, ingested by a move.
@@ -20,11 +20,11 @@ import io.tailrace.state.{PageBuffer, RowBuffer, RowLayout, RowSort, RunWriter, 
   * }}}
   */
 final class IngestedState(directory: Path) extends AutoCloseable {
-  private val columns = new ColumnFamilyOptions(SstOptions.options)
+  private val columns = new ColumnFamilyOptions(BlockCache.ofExecutor.options)
     // The other side doesn't compact within ten batches either.
     .setDisableAutoCompactions(true)
   private val byMove = new IngestExternalFileOptions().setMoveFiles(true)
-  private val db = RocksDB.open(SstOptions.options, directory.resolve("db").toString)
+  private val db = RocksDB.open(BlockCache.ofExecutor.options, directory.resolve("db").toString)
   private val buckets = mutable.LinkedHashMap.empty[Long, ColumnFamilyHandle]
   private var files = 0L
 

@@ -77,8 +77,8 @@ object ReleaseRegimes {
   def main(arguments: Array[String]): Unit = {
     val statistics = new Statistics()
     // As one of many partitions of an executor has it: the right rows don't fit.
-    SstOptions.configureCache(8L << 20)
-    SstOptions.options.setStatistics(statistics)
+    BlockCache.ofExecutor.ask(8L << 20)
+    BlockCache.ofExecutor.options.setStatistics(statistics)
     arguments.init.foreach { name =>
       Seq(false, true).foreach { matching =>
         val line = new ReleaseRegimes(regimes(name), matching, statistics).run()

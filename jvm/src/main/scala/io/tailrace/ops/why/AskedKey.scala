@@ -143,15 +143,15 @@ private[why] object KeyText {
     val isGrouped = settings.get("how").forall(_ != JoinOutput.Pairs.name)
     if (found.isEmpty)
       Seq(
-        s"Nothing of this key waits. Its rows have not been read yet, or have come out or expired already, or were $others."
+        s"No row of this key is buffered. Its rows have not been read yet, or were emitted, or have expired, or were $others."
       )
     else if (left.isEmpty)
       Seq(
-        s"No left row of this key waits, ${WatermarkText.counted(right.size.toLong, "right row")} does. A left row has not been read yet, or has come out, or was late."
+        s"No left row of this key is buffered, beside ${WatermarkText.counted(right.size.toLong, "right row")}. A left row has not been read yet, or was emitted, or was late."
       )
     else if (right.isEmpty && isGrouped)
       Seq(
-        "No right row of this key is in the state: a left row comes out without one, unless it still comes."
+        "No right row of this key is in the state: a left row is emitted without one, unless one arrives in time."
       )
     else Nil
   }

@@ -88,8 +88,8 @@ private[why] final class Explanation(checkpoint: String, conf: Configuration, mo
     val recursions = directories(FeedbackLog.Root).flatMap { name =>
       val log = new FeedbackLog(new Path(new Path(root, FeedbackLog.Root), name), conf)
       log.complete(batch).filter(_.files.nonEmpty).map { _ =>
-        s"Rows of batch $batch go round in the recursion '$name'. They hold the watermark of what reads them before " +
-          "their event times, until they have come out."
+        s"Rows of batch $batch are in flight in the recursion '$name'. Until they are emitted, they hold back the watermark " +
+          "of the operators behind it to before their event times."
       }
     }
     val named = query.others.distinct.mkString(", ")
@@ -103,10 +103,10 @@ private[why] final class Explanation(checkpoint: String, conf: Configuration, mo
         )
     val several = Option.when(query.joins.size > 1) {
       "The query has several joins. One that reads another has an earlier watermark than the query, by the other's " +
-        "window: its rows come out later than it says here."
+        "window: its rows are emitted later than it says here."
     }
     val nothing = Option.when(query.joins.isEmpty && query.others.isEmpty) {
-      "No operator of the query keeps rows that come out later."
+      "No operator of the query buffers rows."
     }
     recursions ++ behind ++ several ++ nothing
   }

@@ -9,7 +9,16 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.unsafe.Platform
 import org.rocksdb._
 
-import io.tailrace.state.{BlockCache, PageBuffer, RowBuffer, RowLayout, RowSort, RunWriter, SstOptions, StoreKind}
+import io.tailrace.state.{
+  BlockCache,
+  PageBuffer,
+  RowBuffer,
+  RowLayout,
+  RowSort,
+  RunWriter,
+  SstOptions,
+  StoreKind
+}
 
 /** Rows held by a RocksDB instance: what the engine would be if it didn't read its runs itself. A column family holds a
   * time bucket, so that a bucket is dropped whole; a batch is one SST file a bucket, ingested by a move.

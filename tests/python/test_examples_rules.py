@@ -237,6 +237,11 @@ def _refused(name: str) -> Callable[[SparkSession], object]:
             .sample({"rand() < 0.5": 1}, seed=1)
             .batch()
         ),
+        "OPTION_INVALID: random events": lambda spark: (
+            examples(empty(spark))
+            .label("a", empty(spark), time="at", after="1 second", where="rand() < 0.5")
+            .batch()
+        ),
         "OPTION_INVALID: rate": lambda spark: (
             examples(empty(spark))
             .label("a", empty(spark), time="at", after="1 second")
@@ -270,6 +275,7 @@ def _refused(name: str) -> Callable[[SparkSession], object]:
         "COLUMN_EXISTS: credit",
         "OPTION_INVALID: names",
         "OPTION_INVALID: random",
+        "OPTION_INVALID: random events",
         "OPTION_INVALID: rate",
         "COLUMN_EXISTS: weight",
         "batch DataFrame",

@@ -300,7 +300,8 @@ def keys(on: ColumnOrName | Sequence[Key], left: Columns, right: Columns) -> lis
     Raises:
         TypeError: an entry is neither a column nor a pair of columns, for instance a condition.
     """
-    if not isinstance(on, str | Column | Sequence):
+    # Bytes are a sequence, of numbers.
+    if isinstance(on, bytes | bytearray) or not isinstance(on, str | Column | Sequence):
         raise TypeError(f"`on` is a list of columns, or of (left, right) pairs, not {type(on).__name__}.")
     pairs = [_pair(key) for key in ([on] if isinstance(on, str | Column) else on)]
     for column in itertools.chain(*pairs):

@@ -12,7 +12,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, Dataset}
 import org.apache.spark.unsafe.Platform
 
-import io.tailrace.common.{EventTimes, OrderedBytes, OwnNames}
+import io.tailrace.common.{Arguments, EventTimes, OrderedBytes, OwnNames}
 import io.tailrace.join.{JoinColumns, JoinErrors, WiderKeys}
 import io.tailrace.label.{JoinWindow, MatchPolicy, OneGroup}
 import io.tailrace.state.KeyEncoder
@@ -219,9 +219,15 @@ private[tailrace] object GivenLabel {
   def of(frame: Dataset[_], label: ExampleLabel): GivenLabel = {
     val plan = SparkPlans.analyzed(frame)
     label.where.fold(GivenLabel(frame, plan, label, None)) { where =>
-      Conditions.read(label.call, "where", where, plan.output.map(_.name))(
+      val filtered = Conditions.read(label.call, "where", where, plan.output.map(_.name))(
         SparkPlans.analyzed(frame.where(where))
-      ) match {
+      )
+      // A micro-batch that is repeated would choose other events.
+      val own = filtered.collect { case node if !plan.exists(_ eq node) => node }
+      if (!own.forall(_.expressions.forall(_.deterministic)))
+        throw new Arguments(label.call)
+          .invalid("where", where, "a condition whose value is the same each time it is evaluated")
+      filtered match {
         case Filter(condition, child) if child eq plan => GivenLabel(frame, plan, label, Some(condition))
         // Spark needs more than a filter for it: a plan of its own.
         case filtered => GivenLabel(frame, filtered, label, None)

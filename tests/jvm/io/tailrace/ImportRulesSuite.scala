@@ -1,11 +1,8 @@
 package io.tailrace
 
-import java.io.File
-import java.nio.file.Files
-
-import scala.jdk.CollectionConverters._
-
 import org.scalatest.funsuite.AnyFunSuite
+
+import io.tailrace.testkit.ScalaSources
 
 /** The packages that each package may use. Imports go in one direction. The bridge
   * `org.apache.spark.sql.tailrace` has Spark's private parts, and uses nothing of ours. The suite reads the
@@ -33,9 +30,6 @@ import org.scalatest.funsuite.AnyFunSuite
   * }}}
   */
 final class ImportRulesSuite extends AnyFunSuite {
-  // What differs between minor versions of Spark stands in folders beside `scala`.
-  private val roots = new File("jvm/src/main").listFiles.toSeq.filter(_.getName.startsWith("scala"))
-
   private case class Source(path: String, lines: Seq[String]) {
     val packageName: String = lines.collectFirst { case s"package $name" => name.trim }.get +
       lines.collectFirst { case s"package object $name {" => s".$name" }.getOrElse("")
@@ -67,19 +61,7 @@ final class ImportRulesSuite extends AnyFunSuite {
         .toSet
   }
 
-  private lazy val sources: Seq[Source] = roots.flatMap(sourcesIn)
-
-  private def sourcesIn(root: File): Seq[Source] = {
-    val files = Files.walk(root.toPath)
-    try
-      files
-        .iterator()
-        .asScala
-        .filter(_.toString.endsWith(".scala"))
-        .map(p => Source(root.toPath.relativize(p).toString, Files.readAllLines(p).asScala.toSeq))
-        .toVector
-    finally files.close()
-  }
+  private lazy val sources: Seq[Source] = ScalaSources.all.map(Source.tupled)
 
   private def in(packageName: String): Seq[Source] = {
     val found = sources.filter(_.packageName == packageName)
@@ -148,7 +130,7 @@ final class ImportRulesSuite extends AnyFunSuite {
   }
 
   test("what differs between minor versions of Spark is in the bridge") {
-    val shims = roots.filter(_.getName != "scala").flatMap(sourcesIn)
+    val shims = ScalaSources.ofOneSpark.map(Source.tupled)
     assert(
       shims.nonEmpty && shims.forall(_.packageName == "org.apache.spark.sql.tailrace"),
       shims.map(_.path)

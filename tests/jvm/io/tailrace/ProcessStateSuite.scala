@@ -1,32 +1,15 @@
 package io.tailrace
 
-import java.io.File
-import java.nio.file.Files
-
-import scala.jdk.CollectionConverters._
-
 import org.scalatest.funsuite.AnyFunSuite
+
+import io.tailrace.testkit.ScalaSources
 
 /** State that a process keeps for all queries is in two places, whose heads say when each thing begins and ends:
   * `ExecutorProcess`, and `DriverRuns` for what belongs to a run. Elsewhere no object has a field that changes, but for the
   * exceptions here. The suite reads the sources.
   */
 final class ProcessStateSuite extends AnyFunSuite {
-  private val roots = new File("jvm/src/main").listFiles.toSeq.filter(_.getName.startsWith("scala"))
-
-  private def read(root: File): Seq[(String, Seq[String])] = {
-    val files = Files.walk(root.toPath)
-    try
-      files
-        .iterator()
-        .asScala
-        .filter(_.toString.endsWith(".scala"))
-        .map(p => root.toPath.relativize(p).toString -> Files.readAllLines(p).asScala.toSeq)
-        .toVector
-    finally files.close()
-  }
-
-  private lazy val sources: Map[String, Seq[String]] = roots.flatMap(read).toMap
+  private lazy val sources: Map[String, Seq[String]] = ScalaSources.all.toMap
 
   private val Definition =
     """\s*(?:(?:private|protected|sealed|final|abstract|case|implicit|lazy|override|@\w+)(?:\[\w+\])?\s+)*(package object|object|class|trait|def|val|var)\s+(\w+).*""".r

@@ -186,7 +186,8 @@ class Examples:
             frame: the events. A stream needs a watermark on `time`.
             time: the column of their event time, of the type of the impressions' one.
             where: which rows of `frame` are its events, in SQL: "kind = 'click'". Labels of one DataFrame
-                read it once, which several filtered DataFrames don't. None: all rows.
+                read it once, which several filtered DataFrames don't. Its value must be the same each time,
+                so `rand()` is refused. None: all rows.
             on: the key columns, if they aren't those of `examples`. All labels must have one of the
                 impressions' columns in common.
             after: how far after its impression an event may be, as in `tailrace.join`.

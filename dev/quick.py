@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-_SCALA_SOURCES = ("jvm/src/main/", "tests/jvm", "project/", "build.sbt")
+_SCALA_SOURCES = ("jvm/src/main/", "tests/jvm", "benchmarks/jvm/", "project/", "build.sbt")
 _TYPE = re.compile(
     r"^(?:(?:private|sealed|final|abstract|case|implicit)(?:\[\w+\])? +)*(?:class|trait|object) +(\w+)",
     re.MULTILINE,
@@ -118,8 +118,9 @@ def plan(root: Path, files: Sequence[str]) -> Plan:
         near = near_suites(root, files)
         if near:
             suites.append(f"jvm/testOnly {' '.join(f'*.{name}' for name in near)} -- -n session {_FAST}")
-        sbt = [sys.executable, "python/build_backend/sbt.py", "; ".join(["scalafmtCheckAll", *suites])]
-        checks.append(sbt)
+        # The benchmarks are no part of the root project: a renamed class would fail in CI only.
+        steps = ["scalafmtCheckAll", "bench/scalafmtCheckAll", "bench/compile", *suites]
+        checks.append([sys.executable, "python/build_backend/sbt.py", "; ".join(steps)])
     tests: list[list[str]] = []
     if sources:
         tests.append([f"{bin_}/pytest", "-q", "-m", "contract"])

@@ -110,6 +110,7 @@ def test_a_source_in_scala_is_installed_before_the_tests_use_it(quick: ModuleTyp
     first, beside = quick.plan(root, ["jvm/src/main/scala/io/tailrace/state/Run.scala"])
     assert [shlex.join(command).split("/")[-1] for command in first] == ["pip install --quiet --no-deps ."]
     (suites,), (contract,) = beside
+    assert "bench/compile" in suites[-1], "the benchmarks use classes of the engine"
     assert "jvm/testOnly * -- -l session" in suites[-1]
     assert "jvm/testOnly *.RunSuite *.WholeSuite -- -n session" in suites[-1]
     assert contract[1:] == ["-q", "-m", "contract"]

@@ -190,6 +190,13 @@ def test_keys_of_two_types_are_hot_on_both_sides(
     assert split == tailrace.join(left, right, **options).orderBy("id").collect()
 
 
+def test_buckets_need_keys(streams: Streams) -> None:
+    with pytest.raises(
+        TailraceJoinError, match=r"(?s)`salt_buckets`.*'4', which needs another argument: salted_keys"
+    ):
+        streams.join(salt_buckets=4)
+
+
 @pytest.mark.parametrize("wrong", ["column", "random"])
 def test_a_column_that_is_no_literal(streams: Streams, wrong: str) -> None:
     value = col("key") if wrong == "column" else rand()

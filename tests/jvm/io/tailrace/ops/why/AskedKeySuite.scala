@@ -54,8 +54,13 @@ final class AskedKeySuite extends AnyFunSuite {
     Seq("", "7", "a=1", "b=1", "a=1,a=2", "a=1,a=2,b=3", "c=1,a=1,b=2").foreach { text =>
       assert(refused(text, two: _*) == names, text)
     }
-    assert(refused("a=1,b=x", two: _*) == "a value of the type BIGINT for b")
-    assert(refused("n=1.505", "n" -> DecimalType(10, 2)) == "a value of the type DECIMAL(10,2) for n")
+    assert(refused("a=1,b=x", two: _*) == "a value of the type BIGINT for b; the state's key is a=...,b=...")
+    assert(
+      refused(
+        "n=1.505",
+        "n" -> DecimalType(10, 2)
+      ) == "a value of the type DECIMAL(10,2) for n; the state's key is n=..."
+    )
     val nested = ArrayType(LongType)
     assert(refused("a=1", "a" -> nested) == "a key of single values, and a is ARRAY<BIGINT>")
   }

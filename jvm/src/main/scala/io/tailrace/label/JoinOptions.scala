@@ -65,7 +65,7 @@ final case class JoinOptions(
     oneToOne: Boolean = false,
     amendFor: Option[TimeSpan] = None,
     saltedKeys: Seq[Seq[Any]] = Nil,
-    saltBuckets: Int = 8,
+    saltBuckets: Int = JoinOptions.SaltBuckets,
     call: String = "tailrace.join",
     words: SideWords = SideWords.OfJoin
 ) {
@@ -94,6 +94,8 @@ final case class JoinOptions(
         )
     } else if (oneToOne)
       throw arguments.needs("one_to_one", "True", s"how='${JoinOutput.Pairs.name}'")
+    if (saltedKeys.isEmpty && saltBuckets != SaltBuckets)
+      throw arguments.needs("salt_buckets", saltBuckets, "salted_keys")
     val window = JoinWindow(arguments.duration("before", before), arguments.duration("after", after))
     val steps = releaseEvery.map {
       case each if each.isText(ReleaseSteps.Batch) => ReleaseSteps.EachBatch
@@ -190,6 +192,7 @@ final case class JoinOptions(
 }
 
 object JoinOptions {
+  private val SaltBuckets = 8
 
   private[tailrace] def of(document: CallDocument): JoinOptions = JoinOptions(
     leftTime = document("left_time").text,

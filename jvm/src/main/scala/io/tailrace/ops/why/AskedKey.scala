@@ -60,7 +60,12 @@ private[why] final class AskedKey private (
     case dataType =>
       Try(Cast(Literal(text), dataType, Some("UTC")).eval()).toOption
         .filter(value => value != null && isAsTold(value, text))
-        .getOrElse(throw invalid(s"a value of the type ${dataType.sql} for ${column.name}"))
+        .getOrElse(
+          // The text of a column that isn't one of the state's keys is taken for a part of the value before it.
+          throw invalid(
+            s"a value of the type ${dataType.sql} for ${column.name}; the state's key is ${AskedKey.whole(columns)}"
+          )
+        )
   }
 
   /** Spark's cast rounds, and 1.505 would be another key, 1.51. */

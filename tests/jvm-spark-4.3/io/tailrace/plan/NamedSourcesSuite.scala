@@ -102,7 +102,7 @@ final class NamedSourcesSuite extends SparkSuite {
       withConf("spark.sql.streaming.offsetLog.formatVersion" -> version) {
         val options =
           StreamHarness.options("5 seconds").copy(releaseEvery = Some("batch"), idleTimeout = Some("1 hour"))
-        val harness = new StreamHarness(spark, directory)(StreamHarness.join(options)).start()
+        val harness = new StreamHarness(spark, directory, Some(clock))(StreamHarness.join(options)).start()
         harness.step(Seq(Served("k", seconds(1), 1)), Seq(Engaged("k", seconds(2), 7)))
         (1 to 9).foreach { _ =>
           clock.advance(hour / 8)

@@ -194,7 +194,7 @@ final class WaitTextSuite extends AnyFunSuite {
     assert(
       last(right.copy(holder = Some(holder.copy(readTo = None)))).contains("no row of it has arrived yet")
     )
-    assert(!last(right.copy(holder = Some(holder.copy(idleMs = 999)))).contains("silent"))
+    assert(!last(right.copy(holder = Some(holder.copy(idleMs = 999)))).contains("idle"))
   }
 
   test("a synced join that has read as far as needed, just not as far, or nothing") {

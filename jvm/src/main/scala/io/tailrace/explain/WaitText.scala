@@ -87,8 +87,7 @@ object WaitText {
   def labelStalled(facts: LabelStreamFacts): String =
     s"TAILRACE_EXAMPLES_STALLED: the stream of label ${facts.labels.mkString(", ")} has had no rows for " +
       s"${Durations.text(facts.idleMs * 1000)} while others had rows: " +
-      facts.readTo.fold("no row of it has arrived since the query started")(t => s"it is at ${iso(t)}") +
-      ", and all examples wait for it"
+      s"${readTo(facts)}, and all examples wait for it"
 
   /** The warning of a partition that has stalled.
     *
@@ -110,12 +109,13 @@ object WaitText {
     s"TAILRACE_SYNC_EXCLUDED: no row of the $side partition $partition for $stallAfterMs ms: the join '$join' continues " +
       "without it until it has caught up"
 
+  private def readTo(stream: LabelStreamFacts): String =
+    stream.readTo.fold("no row of it has arrived since the query started")(time => s"it is at ${iso(time)}")
+
   private def stalled(stream: LabelStreamFacts): String = {
     val names = stream.labels.map(name => s"'$name'").mkString(", ")
-    val read =
-      stream.readTo.fold("no row of it has arrived since the query started")(time => s"it is at ${iso(time)}")
     s"The stream of label $names has stalled: it has had no rows for ${Durations.text(stream.idleMs * 1000)} while " +
-      s"others had rows, and $read. ${onStall(stream.onStall, Some(stream.stallAfterMs))}"
+      s"others had rows, and ${readTo(stream)}. ${onStall(stream.onStall, Some(stream.stallAfterMs))}"
   }
 
   private def silence(facts: LabelFacts): Seq[String] = {

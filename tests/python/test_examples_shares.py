@@ -104,11 +104,11 @@ def _credits(rows: list[Any], label: str = "buy") -> list[Decimal]:
     return sorted(event["credit"] for row in rows for event in row[label])
 
 
-@pytest.mark.contract
 @pytest.mark.parametrize(
     "content",
     [
-        "if(id = 1, array(1, null), array(null, 1))",
+        # One of them on each Spark and over Connect: the others differ in what is compared.
+        pytest.param("if(id = 1, array(1, null), array(null, 1))", marks=pytest.mark.contract),
         "if(id = 1, named_struct('p', 1, 'q', null), named_struct('p', null, 'q', 1))",
         "if(id = 1, map('a', 'b, c -> d'), map('a', 'b', 'c', 'd'))",
         "if(id = 1, array(named_struct('p', null)), array(null))",

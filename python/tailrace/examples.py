@@ -187,7 +187,7 @@ class Examples:
             time: the column of their event time, of the type of the impressions' one.
             where: which rows of `frame` are its events, in SQL: "kind = 'click'". Labels of one DataFrame
                 read it once, which several filtered DataFrames don't. Its value must be the same each time,
-                so `rand()` is refused. None: all rows.
+                so `rand()` and `now()` are refused. None: all rows.
             on: the key columns, if they aren't those of `examples`. All labels must have one of the
                 impressions' columns in common.
             after: how far after its impression an event may be, as in `tailrace.join`.

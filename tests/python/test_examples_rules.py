@@ -242,6 +242,17 @@ def _refused(name: str) -> Callable[[SparkSession], object]:
             .label("a", empty(spark), time="at", after="1 second", where="rand() < 0.5")
             .batch()
         ),
+        "OPTION_INVALID: passing": lambda spark: (
+            examples(empty(spark))
+            .label("a", empty(spark), time="at", after="1 second")
+            .sample({"at < localtimestamp()": 1}, seed=1)
+            .batch()
+        ),
+        "OPTION_INVALID: passing events": lambda spark: (
+            examples(empty(spark))
+            .label("a", empty(spark), time="at", after="1 second", where="at < now()")
+            .batch()
+        ),
         "OPTION_INVALID: rate": lambda spark: (
             examples(empty(spark))
             .label("a", empty(spark), time="at", after="1 second")
@@ -276,6 +287,8 @@ def _refused(name: str) -> Callable[[SparkSession], object]:
         "OPTION_INVALID: names",
         "OPTION_INVALID: random",
         "OPTION_INVALID: random events",
+        "OPTION_INVALID: passing",
+        "OPTION_INVALID: passing events",
         "OPTION_INVALID: rate",
         "COLUMN_EXISTS: weight",
         "batch DataFrame",

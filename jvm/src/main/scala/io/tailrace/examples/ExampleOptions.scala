@@ -1,5 +1,7 @@
 package io.tailrace.examples
 
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.trees.TreePattern
 import org.apache.spark.sql.types.Decimal
 import org.apache.spark.sql.{AnalysisException, Column}
 
@@ -301,6 +303,12 @@ private[tailrace] object ExampleErrors {
 
 /** Conditions that users write in SQL. */
 private[examples] object Conditions {
+
+  /** Whether the value depends on the row alone. Otherwise a micro-batch that is repeated, and a batch job of another day,
+    * would choose other rows.
+    */
+  def isFixed(condition: Expression): Boolean =
+    condition.deterministic && !condition.containsPattern(TreePattern.CURRENT_LIKE)
 
   /** Returns the result of `body` for a condition. Spark's error names neither the call nor the condition.
     *

@@ -222,9 +222,8 @@ private[tailrace] object GivenLabel {
       val filtered = Conditions.read(label.call, "where", where, plan.output.map(_.name))(
         SparkPlans.analyzed(frame.where(where))
       )
-      // A micro-batch that is repeated would choose other events.
       val own = filtered.collect { case node if !plan.exists(_ eq node) => node }
-      if (!own.forall(_.expressions.forall(_.deterministic)))
+      if (!own.forall(_.expressions.forall(Conditions.isFixed)))
         throw new Arguments(label.call)
           .invalid("where", where, "a condition whose value is the same each time it is evaluated")
       filtered match {

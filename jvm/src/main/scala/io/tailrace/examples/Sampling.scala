@@ -3,7 +3,7 @@ package io.tailrace.examples
 import java.util.Locale
 
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
-import org.apache.spark.sql.catalyst.expressions.{Attribute, CurrentDate, CurrentTimestampLike, Literal}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Literal}
 import org.apache.spark.sql.catalyst.plans.logical.Project
 import org.apache.spark.sql.functions._
 import org.apache.spark.sql.tailrace.SparkPlans
@@ -132,12 +132,7 @@ private[tailrace] final class Sampling(
     Conditions.read(arguments.call, "rates", predicate, examples.columns.toSeq)(
       SparkPlans.analyzed(examples.select(expr(predicate)))
     ) match {
-      case Project(Seq(one), _) =>
-        val isFixed = one.deterministic && !one.exists {
-          case _: CurrentTimestampLike | _: CurrentDate => true
-          case _ => false
-        }
-        one.dataType == BooleanType && isFixed
+      case Project(Seq(one), _) => one.dataType == BooleanType && Conditions.isFixed(one)
       case _ => false
     }
 
@@ -146,7 +141,7 @@ private[tailrace] final class Sampling(
       // NaN is neither.
       if (!(rate >= 0 && rate <= 1)) throw arguments.invalid("the rate of " + predicate, rate, "0 to 1")
       if (!isCondition(examples, predicate)) {
-        val allowed = "a condition on the columns of a row that holds or doesn't whenever it is asked"
+        val allowed = "a condition on the columns of a row whose value is the same each time it is evaluated"
         throw arguments.invalid("rates", predicate, allowed)
       }
     }

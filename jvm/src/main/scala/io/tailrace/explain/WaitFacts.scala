@@ -46,6 +46,9 @@ final case class SourceFacts(
 /** The known facts about the buffered rows of a join. */
 sealed trait JoinFacts {
 
+  /** The row that is emitted next; of pairs, the one that is given up next. */
+  def next: Option[NextRow]
+
   /** True if they explain why nothing is emitted. */
   def isReason: Boolean
 }

@@ -146,10 +146,9 @@ private[why] final class Explanation(checkpoint: String, conf: Configuration, mo
             partitions.map(_.manifest.expiredThrough).min
           )
         val conclusion = asked.toSeq.flatMap { _ =>
-          rows.next(found).map(WaitText.next(facts, _, " of this key")) ++ KeyText.conclusion(
-            found,
-            join.settings
-          )
+          // The facts have said it of the next row of all.
+          val next = rows.next(found).filterNot(facts.next.contains)
+          next.map(WaitText.next(facts, _, " of this key")) ++ KeyText.conclusion(found, join.settings)
         }
         OperatorWaits(
           join.operator,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,10 @@ def _run(spec: RunSpec) -> RunResult:
     spark = session(spec.engine, _conf(spec))
     jvm = Jvm.of_this_process()
     frame = _frame(spec, spark)
+    for number in range(spec.warm):
+        unmeasured = Path(spec.scratch) / f"warm-{number}"
+        _start(replace(spec, checkpoint=str(unmeasured)), frame).awaitTermination()
+        shutil.rmtree(unmeasured)
     with StateSampler(Path(spec.scratch) / "checkpoint", Path(spec.scratch) / "local") as sampler:
         cpu = jvm.cpu_seconds()
         begin = time.perf_counter()

@@ -36,6 +36,7 @@ class RunSpec:
         scratch: an empty directory for checkpoint, local state and output.
         checked: write the output to `scratch`/output as parquet, for the oracle, instead of to the noop sink.
         checkpoint: where the query's checkpoint is; empty for `scratch`/checkpoint.
+        warm: how often the whole query runs before in the same JVM, on other checkpoints.
     """
 
     engine: str
@@ -50,6 +51,7 @@ class RunSpec:
     scratch: str
     checked: bool = False
     checkpoint: str = ""
+    warm: int = 0
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ def _summary(
     clicks = int((told["click"] == 1).sum())
     attributed = int(((told["attribution"] == 1) & told.in_stream).sum())
     of_file = f"{len(told):,} impressions, {clicks:,} clicks, {told.conversions:,} conversions"
-    once = "each impression and each click came out once"
+    once = "each impression and each click was emitted once"
     if verdict.missing or verdict.twice:
         once = f"WRONG: {verdict.missing:,} impressions and clicks are missing, {verdict.twice:,} come twice"
     shares = "WRONG: those of a conversion don't sum to 1"

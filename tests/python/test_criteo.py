@@ -166,7 +166,7 @@ def test_the_command(run_python: RunPython, sample: Path, told: Told, right: Joi
     assert done.returncode == 0, done.stdout + done.stderr
     counts = f"{len(told):,} impressions, {len(right.clicks):,} clicks, {told.conversions:,} conversions"
     assert re.search(rf"^the file +{counts}$", done.stdout, re.MULTILINE)
-    assert "each impression and each click came out once" in done.stdout
+    assert "each impression and each click was emitted once" in done.stdout
     for one in compare(told, right).agreements:
         lines = "\n +".join(map(re.escape, one.lines()))
         assert re.search(rf"^{one.name} +{lines}\n\w", done.stdout, re.MULTILINE)

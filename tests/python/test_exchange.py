@@ -50,7 +50,7 @@ def test_the_commands_between_two_starts(
         assert sorted(row.l_id for row in rows.collect()) == list(range(12))
         done = run_python("-m", "tailrace", "state", "import", str(moved), "--from", str(exported))
         assert done.returncode == 0, done.stderr
-        assert "has 12 left and 12 right rows. The query goes on behind batch " in done.stdout
+        assert "has 12 left and 12 right rows. The query resumes after batch " in done.stdout
         query.checkpoint.rename(tmp_path / "old")
         moved.rename(query.checkpoint)
         query.restart()

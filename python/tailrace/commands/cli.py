@@ -91,7 +91,7 @@ def command_line() -> argparse.ArgumentParser:
     asked = commands.add_parser(
         "why",
         help="say what the rows of a checkpoint wait for, and who holds the watermark",
-        description="Says who holds the watermark, which row comes out next and what is missing for that. "
+        description="Says who holds the watermark, which row is emitted next and what is missing for that. "
         "Shows the oldest rows that wait, or those of a key. Starts no Spark; the query may run meanwhile.",
     )
     why.fill(asked)

@@ -165,7 +165,7 @@ def _import(parsed: argparse.Namespace) -> int:
         print(_UNCHANGED)
     else:
         print(
-            f"{done.checkpoint} has {rows}. The query goes on behind batch {done.batch}: start it with this "
+            f"{done.checkpoint} has {rows}. The query resumes after batch {done.batch}: start it with this "
             f"checkpoint, and not with the old one."
         )
     return 0

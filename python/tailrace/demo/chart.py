@@ -38,7 +38,7 @@ def draw(batches: Sequence[Batch]) -> bytes:
         [n + 0.2 for n in numbers], [b.groups_emitted for b in batches], 0.4, color=_OUT, label="groups out"
     )
     above.set_ylabel("rows a micro-batch")
-    above.set_title("tailrace.join: a group comes out once, when its window closes")
+    above.set_title("tailrace.join: a group is emitted once, when its window closes")
     above.legend(frameon=False)
     below.plot(numbers, [b.state_bytes / 1e6 for b in batches], color=_STATE, marker="o", label="rows")
     below.plot(numbers, [b.file_bytes / 1e6 for b in batches], color=_FILES, marker="s", label="files")

@@ -160,7 +160,7 @@ def _needs(sized: Size) -> Iterator[tuple[str, str]]:
     yield (
         "latency",
         (
-            f"a row comes out {show_seconds(needs.row_latency)} after the end of its window, at most "
+            f"a row is emitted {show_seconds(needs.row_latency)} after the end of its window, at most "
             f"{show_seconds(needs.row_latency_most)}"
         ),
     )

@@ -42,6 +42,19 @@ def test_the_catalogue_has_every_argument_with_its_default(operator: Operator) -
     assert {name: found[name].default for name in operator.options} == operator.options
 
 
+def test_what_the_matrix_asks_of_an_entry_are_options(repository: Path) -> None:
+    # An option that was renamed here, and not where an outcome depends on it, would be one that no entry has.
+    known = {name for operator in OPERATORS.values() for name in operator.options}
+    asking = re.compile(r"""(?:\.has\(|options\.get\(|if )"(\w+)"(?:\)| in call\.options)""")
+    asked = {
+        (file.name, name)
+        for file in (repository / "tests/python/matrix").glob("*.py")
+        for name in asking.findall(file.read_text())
+    }
+    assert {name for _, name in asked} >= {"salted_keys", "one_to_one", "horizons"}
+    assert sorted((file, name) for file, name in asked if name not in known) == []
+
+
 def _fields(repository: Path, file: str, name: str) -> set[str]:
     """The fields of a case class, as Python spells them."""
     text = (repository / SCALA / file).read_text()

@@ -46,7 +46,7 @@ def _without_state(entry: Entry, action: str) -> Outcome:
 
 def _imported(entry: Entry, action: str) -> Outcome:
     join = entry.of("join") or entry.of("examples")
-    if join is None or entry.has("hot") or len(_joins(entry)) > 1 or entry.of("accurate_watermark"):
+    if join is None or entry.has("salted_keys") or len(_joins(entry)) > 1 or entry.of("accurate_watermark"):
         return Refused(UNSUPPORTED)
     # A session doesn't know which left rows of the export are events of others, too.
     if action == "import_session" and entry.has("attribution"):

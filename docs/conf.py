@@ -20,7 +20,14 @@ author = "The Tailrace maintainers"
 project_copyright = author
 release = version = __version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "generated"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "generated",
+]
 root_doc = "docs/index"
 include_patterns = [
     "docs/**.md",

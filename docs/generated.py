@@ -31,7 +31,15 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", lambda _: write())
     # Before napoleon reads the sections.
     app.connect("autodoc-process-docstring", _examples, priority=100)
+    app.connect("doctree-read", _left_out_of_search)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _left_out_of_search(app: Sphinx, _: object) -> None:
+    """Leaves out decisions, byte formats, specifications, benchmarks: users of the search look for guides."""
+    page = app.env.docname
+    if page.startswith(("jvm/", "benchmarks/")):
+        app.env.metadata[page]["nosearch"] = "true"
 
 
 def _examples(*event: object) -> None:

@@ -179,7 +179,7 @@ def test_without_a_file_a_sample_is_made_and_the_guide_shows_it(
     done = run_python(COMMAND, "--slices", "2")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("Making a sample in the layout of the Criteo attribution data set ...\n")
-    guide = (repository / "docs/guides/training-examples.md").read_text()
+    guide = (repository / "docs/guides/attribution.md").read_text()
     shown = guide[guide.index("```text\nthe file ") :].split("```")[1].splitlines()[1:]
     printed = done.stdout.splitlines()[-len(shown) :]
     took = [i for i, text in enumerate(shown) if text.startswith("joined")]

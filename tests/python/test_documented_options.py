@@ -26,7 +26,7 @@ _GUIDES = {
     "examples": ("training-examples",),
     "Examples.label": ("training-examples",),
     "Examples.features": ("training-examples",),
-    "Examples.horizons": ("training-examples",),
+    "Examples.horizons": ("versions-of-examples",),
     "Examples.sample": ("training-examples",),
     "accurate_watermark": ("complete-windows", "watermark-server"),
     "stamped_watermark": ("complete-windows",),

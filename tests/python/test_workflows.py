@@ -74,8 +74,8 @@ def test_there_are_workflows() -> None:
 def test_each_action_is_pinned_by_its_digest() -> None:
     digests: dict[str, set[str]] = {}
     for used in _uses():
-        if used.startswith("./"):
-            assert (_GITHUB.parent / used / "action.yml").is_file(), used
+        if used.startswith("$/"):  # of this repository, at the commit that runs
+            assert (_GITHUB.parent / used.removeprefix("$/") / "action.yml").is_file(), used
         else:
             assert _PINNED.fullmatch(used), used
             name, digest = used.split("@")
@@ -128,6 +128,14 @@ def test_a_script_of_a_workflow_exists(script: str) -> None:
 
 def test_the_scripts_of_ci_night_and_release_are_used() -> None:
     assert {".ci/run", "dev/nightly.py", "dev/release.py"} <= set(SCRIPTS)
+
+
+@pytest.mark.parametrize("script", [script for script in SCRIPTS if script.startswith("dev/")])
+def test_options_of_a_script_are_in_its_source(script: str) -> None:
+    source = (_GITHUB.parent / script).read_text(encoding="utf-8")
+    lines = [line for step in _steps() for line in step.get("run", "").splitlines() if script in line]
+    for option in re.findall(r"--[a-z-]+", " ".join(lines)):
+        assert f'"{option}"' in source, option
 
 
 def test_each_step_of_the_night_is_in_one_job(load_script: Callable[[str], ModuleType]) -> None:

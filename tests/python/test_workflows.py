@@ -74,8 +74,8 @@ def test_there_are_workflows() -> None:
 def test_each_action_is_pinned_by_its_digest() -> None:
     digests: dict[str, set[str]] = {}
     for used in _uses():
-        if used.startswith("$/"):  # of this repository, at the commit that runs
-            assert (_GITHUB.parent / used.removeprefix("$/") / "action.yml").is_file(), used
+        if used.startswith("./"):  # of this repository, at the commit that runs
+            assert (_GITHUB.parent / used.removeprefix("./") / "action.yml").is_file(), used
         else:
             assert _PINNED.fullmatch(used), used
             name, digest = used.split("@")

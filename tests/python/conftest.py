@@ -48,7 +48,6 @@ os.environ.setdefault(
 
 
 _JVM_SUITES = pytest.StashKey[JvmSuites]()
-_ARCHIVE = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 
 def _is_jvm_suites(item: pytest.Item) -> bool:
@@ -91,18 +90,16 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     suites = next(filter(_is_jvm_suites, session.items), None)
     if isinstance(suites, pytest.Function):
         config.stash[_JVM_SUITES] = JvmSuites(_REPOSITORY, str(suites.callspec.params["command"]))
-    if "campaign" in config.option.markexpr or not (_names_tests(config) or config.option.markexpr):
-        # All tests, or many campaigns: they start dozens of JVMs with a Spark in them.
-        config.stash[_ARCHIVE] = tempfile.TemporaryDirectory()
-        archive = Path(config.stash[_ARCHIVE].name, "spark.jsa")
-        os.environ["SPARK_SUBMIT_OPTS"] = class_archive.make(archive)
+    # All tests, or many campaigns: they start dozens of JVMs with a Spark in them. Others use what is there.
+    many = "campaign" in config.option.markexpr or not (_names_tests(config) or config.option.markexpr)
+    options = class_archive.options(_REPOSITORY / "build" / "classes", make=many)
+    if options is not None:
+        os.environ["SPARK_SUBMIT_OPTS"] = options
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if _JVM_SUITES in config.stash:
         config.stash[_JVM_SUITES].stop()
-    if _ARCHIVE in config.stash:
-        config.stash[_ARCHIVE].cleanup()
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ import tempfile
 import zipfile
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -346,10 +347,11 @@ def _release(root: Path, asked: argparse.Namespace) -> None:
         if key is not None:
             checksums = {".md5", ".sha1"}
             sign([file for file in _files(dist) if file.suffix not in checksums], key, environ)
-        bundle(dist, version, when)
-        sums = write_sums(dist)
-        if key is not None:
-            sign([sums], key, environ)
+        # Each of these two has the signatures of before in it.
+        for last in (partial(bundle, dist, version, when), partial(write_sums, dist)):
+            written = last()
+            if key is not None:
+                sign([written], key, environ)
     print(
         f"{dist.relative_to(root)} has {len(_files(dist))} files, {'' if key else 'not '}signed.", flush=True
     )

@@ -71,7 +71,7 @@ def of_jar(jar: Path, pom: Path, when: datetime) -> str:
         project.findtext(path)
         for path in ("{*}groupId", "{*}artifactId", "{*}version", "{*}licenses/{*}license/{*}name")
     )
-    if group is None or name is None or version is None or licence is None:
+    if not group or not name or not version or not licence:
         raise ValueError(f"{pom} lacks groupId, artifactId, version or the licence's name.")
     purl = PackageURL("maven", group, name, version)
     component = Component(

@@ -84,7 +84,10 @@ def of_jar(jar: Path, pom: Path, when: datetime) -> str:
         hashes=_hashes(jar.read_bytes()),
         purl=purl,
     )
-    declared = project.iterfind("{*}dependencies/{*}dependency")
+    # Maven reads those of tests, too, and nobody gets them.
+    declared = [
+        one for one in project.iterfind("{*}dependencies/{*}dependency") if one.findtext("{*}scope") != "test"
+    ]
     return _bill(component, [_of_dependency(one) for one in declared], when)
 
 

@@ -38,6 +38,8 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
       <version>2.13.18</version></dependency>
     <dependency><groupId>org.apache.spark</groupId><artifactId>spark-sql_2.13</artifactId>
       <version>{minor}.0</version><scope>provided</scope></dependency>
+    <dependency><groupId>org.apache.spark</groupId><artifactId>spark-sql_2.13</artifactId>
+      <version>{minor}.0</version><scope>test</scope><classifier>tests</classifier></dependency>
   </dependencies>
 </project>
 """

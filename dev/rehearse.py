@@ -152,12 +152,8 @@ def rehearse(root: Path, dist: Path | None, *, wheel: Path | None = None, spark:
         site = place / "site"
         pinned = [f"pyspark=={spark}.*"] if spark else []
         gather = [sys.executable, "-m", "pip", "wheel", "--quiet", "--wheel-dir", str(site / "files")]
-        _step(
-            "The wheel's dependencies, into the index",
-            [*gather, str(wheel), *pinned],
-            place,
-            dict(os.environ),
-        )
+        line = [*gather, str(wheel.absolute()), *pinned]
+        _step("The wheel's dependencies, into the index", line, place, dict(os.environ))
         write_index(site)
         if dist is not None:
             (site / "maven").symlink_to(dist.absolute() / "maven")
@@ -165,19 +161,10 @@ def rehearse(root: Path, dist: Path | None, *, wheel: Path | None = None, spark:
         _step("A new environment", [sys.executable, "-m", "venv", str(place / "venv")], place, environ)
         python = place / "venv" / "bin" / "python"
         with served(site) as url:
-            install = [
-                str(python),
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--no-cache-dir",
-                "--only-binary",
-                ":all:",
-            ]
             version = wheel.name.split("-")[1]
-            index = ["--index-url", f"{url}/simple"]
-            _step("pip install tailrace", [*install, *index, f"tailrace=={version}", *pinned], place, environ)
+            install = f"-m pip install --quiet --no-cache-dir --only-binary :all: --index-url {url}/simple"
+            line = [str(python), *install.split(), f"tailrace=={version}", *pinned]
+            _step("pip install tailrace", line, place, environ)
             _example("README's first example", [str(python)], code, shown, place / "first", environ)
             if dist is None:
                 print("== left out: spark-submit --packages, for a wheel alone", flush=True)

@@ -20,6 +20,10 @@ ThisBuild / developers := List(Developer("tailrace", "The Tailrace maintainers",
 ThisBuild / versionScheme := Some("early-semver")
 ThisBuild / version := tailraceVersion
 ThisBuild / scalaVersion := Versions.scala
+// dev/release.py names a folder for a Maven repository of files.
+ThisBuild / publishTo := sys.env.get("TAILRACE_MAVEN").map(folder => MavenCache("release", file(folder)))
+// The same sources give the same jar, whichever commit they are of, and whenever it is built.
+ThisBuild / packageTimestamp := Some(1262304000000L)
 ThisBuild / scalacOptions ++= Seq(
   "-deprecation",
   "-feature",
@@ -175,10 +179,17 @@ def onSpark(spark: SparkMinor): Seq[Setting[_]] = sparkLibraries(spark) ++ spark
     )
   )
 
+/** The licence and the notice, where each kind of jar has them. */
+val legalTexts: Seq[Setting[_]] = Seq(packageBin, packageSrc, packageDoc).map { kind =>
+  Compile / kind / mappings ++= Seq("LICENSE", "NOTICE").map { name =>
+    (ThisBuild / baseDirectory).value / name -> s"META-INF/$name"
+  }
+}
+
 /** The jar for a minor version of Spark, which the wheel takes from `jvm/target` by this name. */
 def jar(spark: SparkMinor): Seq[Setting[_]] = {
   val artifact = s"tailrace-spark${spark.minor}"
-  onSpark(spark) ++ Seq(
+  onSpark(spark) ++ legalTexts ++ Seq(
     name := artifact,
     // By itself it would have no dot, and the jar would have another name than its artifact.
     moduleName := artifact,
@@ -186,7 +197,15 @@ def jar(spark: SparkMinor): Seq[Setting[_]] = {
     Compile / packageBin / artifactPath :=
       (ThisBuild / baseDirectory).value / "jvm" / "target" / s"${artifact}_2.13-$tailraceVersion.jar",
     // Scaladoc warns of links that it finds in no class path.
-    Compile / doc / scalacOptions -= "-Xfatal-warnings"
+    Compile / doc / scalacOptions -= "-Xfatal-warnings",
+    // The index has one link to GroupedIterator, in a class that differs from run to run, whose bound Scaladoc doesn't know
+    // yet. The pages have the right one.
+    Compile / doc := {
+      val folder = (Compile / doc).value
+      val index = folder / "index.js"
+      IO.write(index, IO.read(index).replace("[B<:<?>]", "[B>:A]"))
+      folder
+    }
   )
 }
 

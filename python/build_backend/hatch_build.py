@@ -21,17 +21,24 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-class SparkRequirementHook(MetadataHookInterface):
-    """Sets the dependencies: those of pyproject.toml's `[tool.hatch.metadata.hooks.custom]`, and pyspark."""
+class DynamicMetadataHook(MetadataHookInterface):
+    """Sets the dependencies, of which pyspark depends on TAILRACE_SPARK, and the README with absolute links.
 
-    PLUGIN_NAME = "tailrace-spark"
+    pyproject.toml has the others, and the README's name, in `[tool.hatch.metadata.hooks.custom]`.
+    """
+
+    PLUGIN_NAME = "tailrace-metadata"
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Called by hatchling when it reads the metadata.
 
         Args:
-            metadata: the table `project`, which gains `dependencies`.
+            metadata: the table `project` with its version, which gains `dependencies` and `readme`.
         """
+        written = Path(self.root, self.config["readme"]).read_text(encoding="utf-8")
+        repository, tag = metadata["urls"]["Source"], f"v{metadata['version']}"
+        text = _script("readme").absolute(written, repository, tag)
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}
         sparks = _script("sparks")
         try:
             minors = sparks.chosen(os.environ)

@@ -55,7 +55,7 @@ def _hash(file: Path) -> str:
 
 
 def _sources(root: Path) -> Iterator[Path]:
-    yield root / "build.sbt"
+    yield from (root / name for name in ("build.sbt", "LICENSE", "NOTICE"))
     yield root / "python" / "tailrace" / "_version.py"
     for folder in ("jvm/src/main", "project"):
         for place, folders, files in os.walk(root / folder):

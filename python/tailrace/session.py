@@ -8,7 +8,8 @@ from pyspark.sql import SparkSession, is_remote
 
 from tailrace._installation import rocksdb_memory
 from tailrace._installation.jar import jar_path
-from tailrace._installation.user_settings import launch_settings
+from tailrace._installation.java import JavaUnusableError, locate_java
+from tailrace._installation.user_settings import conf_dir, launch_settings
 from tailrace.errors import TailraceSessionError
 
 EXTENSION = "io.tailrace.TailraceExtensions"
@@ -43,9 +44,8 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
             names, would replace these.
 
     Raises:
-        TailraceSessionError: the builder makes a Spark Connect session; or Spark is running in this process
-            already without the jar or the extension, neither of which can be added to it. The message says
-            what to do instead.
+        TailraceSessionError: there is no Java; or Spark is running in this process already without the jar or
+            the extension, neither of which can be added to it. The message says what to do instead.
         TailraceVersionError: Spark is running in this process already, and its version or its jar's don't
             fit.
         TypeError: `builder` isn't a session builder.
@@ -87,6 +87,7 @@ def _settings_outside(jar: str) -> dict[str, str]:
         if session is not None:
             jvm.check_session(session)
         return settings
+    _check_java()
     launch = launch_settings(os.environ)
     submitted = launch.submit.get(_JARS)
     # spark-submit makes the class path out of these arguments alone, so the builder's jar would not be on it.
@@ -97,6 +98,17 @@ def _settings_outside(jar: str) -> dict[str, str]:
             "the builder."
         )
     return launch.merged()
+
+
+def _check_java() -> None:
+    """Refuses a machine without Java, of which pyspark says only that its gateway process has exited."""
+    if (conf_dir(os.environ) / "spark-env.sh").is_file():
+        # It may set JAVA_HOME for Spark alone.
+        return
+    try:
+        locate_java(os.environ)
+    except JavaUnusableError as error:
+        raise TailraceSessionError(str(error)) from error
 
 
 def _remote(builder: object) -> str | None:

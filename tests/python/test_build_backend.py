@@ -133,6 +133,7 @@ def test_the_hook_fails_before_it_builds(
         "jvm/src/main/scala/New.scala",
         "project/Versions.scala",
         "build.sbt",
+        "NOTICE",
         "python/tailrace/_version.py",
         "jvm/target/t.jar",
     ],
@@ -142,7 +143,8 @@ def test_sbt_runs_again_if_a_source_or_the_jar_has_changed(
 ) -> None:
     jars = load_script("python/build_backend/jars.py")
     jar = tmp_path / "jvm/target/t.jar"
-    for name in ("jvm/src/main/scala/A.scala", "project/Versions.scala", "build.sbt", "jvm/target/t.jar"):
+    sources = ("jvm/src/main/scala/A.scala", "project/Versions.scala", "build.sbt", "LICENSE", "NOTICE")
+    for name in (*sources, "jvm/target/t.jar"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("1")
     (tmp_path / "python/tailrace").mkdir(parents=True)

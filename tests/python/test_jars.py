@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 import zipfile
 from importlib.metadata import PathDistribution
 from pathlib import Path
@@ -205,6 +206,18 @@ def test_the_manifest_is_in_front_though_it_is_the_same(tmp_path: Path) -> None:
     with zipfile.ZipFile(made) as jar:
         assert jar.namelist() == ["META-INF/MANIFEST.MF", "Bridge.class"]
         assert jar.read("Bridge.class") == b"new"
+
+
+def test_a_patch_has_no_time_of_its_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("base", "jar"):
+        with zipfile.ZipFile(tmp_path / name, "w") as jar:
+            jar.writestr("META-INF/MANIFEST.MF", name)
+    patches: list[bytes] = []
+    for seconds in (1_700_000_000, 1_800_000_000):
+        monkeypatch.setattr(time, "time", lambda seconds=seconds: float(seconds))
+        jar_patch.write(tmp_path / "base", tmp_path / "jar", tmp_path / "patch")
+        patches.append((tmp_path / "patch").read_bytes())
+    assert patches[0] == patches[1]
 
 
 def refuse_writing(monkeypatch: pytest.MonkeyPatch, refused: Callable[[Path], bool]) -> None:

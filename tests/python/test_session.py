@@ -38,6 +38,21 @@ class TestBuilder:
             rocksdb_memory.MOST_MB: "128",
         }
 
+    def test_a_machine_without_java_is_told_in_one_sentence(
+        self, make_jar: MakeJar, no_jvm: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        make_jar()
+        monkeypatch.setenv("PATH", str(no_jvm))
+        monkeypatch.delenv("JAVA_HOME", raising=False)
+        with pytest.raises(TailraceSessionError) as refused:
+            tailrace.configure(SparkSession.builder)
+        assert str(refused.value) == (
+            "Java wasn't found: install a JDK 17 or newer and put it on the PATH, or set JAVA_HOME to it."
+        )
+        # It may set JAVA_HOME for what Spark starts.
+        (no_jvm / "spark-env.sh").touch()
+        tailrace.configure(SparkSession.builder)
+
     @pytest.mark.parametrize(
         ("given", "most"),
         [

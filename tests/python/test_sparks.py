@@ -128,7 +128,7 @@ def tree(
     for folder in ("python", "project"):
         unwanted = shutil.ignore_patterns("__pycache__", "target", "jars")
         shutil.copytree(repository / folder, root / folder, ignore=unwanted)
-    for file in ("build.sbt", "pyproject.toml", "README.md", "LICENSE"):
+    for file in ("build.sbt", "pyproject.toml", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(repository / file, root / file)
     fake_program("java", "echo 'openjdk version \"17.0.15\" 2025-04-15' >&2")
     script = f"""

@@ -44,8 +44,9 @@ def write(base: Path, jar: Path, patch: Path) -> None:
         with zipfile.ZipFile(patch, "w", zipfile.ZIP_DEFLATED) as out:
             for entry in changed:
                 out.writestr(entry, new.read(entry), zipfile.ZIP_DEFLATED)
-            out.writestr(_LEFT_OUT, "\n".join(left_out))
-            out.writestr(_BASE, _digest(base))
+            # A ZipInfo has a fixed time. A name would get the time of the build, and two builds would differ.
+            out.writestr(zipfile.ZipInfo(_LEFT_OUT), "\n".join(left_out), zipfile.ZIP_DEFLATED)
+            out.writestr(zipfile.ZipInfo(_BASE), _digest(base), zipfile.ZIP_DEFLATED)
 
 
 def apply(base: Path, patch: Path, name: str, folders: Sequence[Path]) -> Path:

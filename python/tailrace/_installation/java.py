@@ -54,7 +54,7 @@ def find_java(environ: Mapping[str, str]) -> Java:
     Raises:
         JavaUnusableError: there is none, it doesn't run, or it is older than Java 17.
     """
-    path = _locate(environ)
+    path = locate_java(environ)
     try:
         run = subprocess.run([path, "-version"], capture_output=True, text=True, check=False, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -69,7 +69,15 @@ def find_java(environ: Mapping[str, str]) -> Java:
     return java
 
 
-def _locate(environ: Mapping[str, str]) -> Path:
+def locate_java(environ: Mapping[str, str]) -> Path:
+    """Finds the launcher that `find_java` would run, without running it.
+
+    Args:
+        environ: environment variables; JAVA_HOME and PATH are read.
+
+    Raises:
+        JavaUnusableError: there is none.
+    """
     home = environ.get("JAVA_HOME")
     if home:
         path = shutil.which("java", path=str(Path(home) / "bin"))

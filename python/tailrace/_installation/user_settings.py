@@ -58,7 +58,7 @@ def launch_settings(environ: Mapping[str, str]) -> LaunchSettings:
             f"close the quotation in {environ[_SUBMIT_ARGS]}, or unset it."
         ) from error
     submit, properties_file = _submit_properties(arguments)
-    file = Path(properties_file) if properties_file else _conf_dir(environ) / "spark-defaults.conf"
+    file = Path(properties_file) if properties_file else conf_dir(environ) / "spark-defaults.conf"
     return LaunchSettings(defaults=_parse_properties(_lines(file)), submit=submit)
 
 
@@ -73,7 +73,12 @@ def _lines(file: Path) -> list[str]:
         ) from error
 
 
-def _conf_dir(environ: Mapping[str, str]) -> Path:
+def conf_dir(environ: Mapping[str, str]) -> Path:
+    """The directory of Spark's configuration.
+
+    Args:
+        environ: environment variables; SPARK_CONF_DIR is read.
+    """
     return Path(environ.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf"))
 
 

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-# The programs, beside Java's, that Spark's scripts start.
-_PROGRAMS = ("bash", "dirname", "env", "ps", "uname")
+# Programs of whom builds Tailrace, which users needn't have.
+_OF_A_BUILD = re.compile(r"(javac|jar|jshell|sbtn?|scalac?|mvn|gradle)(\.\w+)?")
 _DEADLINE = 900
 _CONFIGURED = "tailrace.configure(builder).getOrCreate()"
 # Where the JVM has Tailrace from, told by the example itself.
@@ -98,30 +98,34 @@ def runtime(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
 
     Args:
         folder: where its programs and its home are made.
-        environ: where Java and the programs of Spark's scripts are looked for.
+        environ: JAVA_HOME and PATH are read.
 
     Raises:
-        RehearsalError: one of them isn't there.
+        RehearsalError: there is no Java.
     """
     programs = folder / "bin"
-    programs.mkdir()
-    (folder / "home").mkdir()
-    java = Path(environ["JAVA_HOME"], "bin", "java") if environ.get("JAVA_HOME") else None
-    found = {name: shutil.which(name, path=environ.get("PATH")) for name in ("java", *_PROGRAMS)}
-    if java is not None:
-        found["java"] = str(java)
+    for made in (programs, folder / "home"):
+        made.mkdir(parents=True)
+    path = environ.get("PATH", "")
+    home = environ.get("JAVA_HOME")
+    java = shutil.which("java", path=str(Path(home, "bin")) if home else path)
+    if java is None:
+        raise RehearsalError("The rehearsal needs a Java, as JAVA_HOME or on the PATH: install it.")
+    found = {"java": Path(java)}
+    for place in map(Path, filter(None, path.split(os.pathsep))):
+        if place.is_dir():
+            found |= {one.name: one for one in place.iterdir() if one.name not in found}
     for name, program in found.items():
-        if program is None:
-            raise RehearsalError(f"The rehearsal needs {name}, which isn't on the PATH: install it.")
-        (programs / name).symlink_to(program)
-    home = str(folder / "home")
+        if not _OF_A_BUILD.fullmatch(name):
+            (programs / name).symlink_to(program)
+    own_home = str(folder / "home")
     return {
         "PATH": str(programs),
-        "HOME": home,
+        "HOME": own_home,
         "LANG": "C.UTF-8",
         "SPARK_LOCAL_IP": "127.0.0.1",
         # Java asks the system for the user's home, where Ivy and Maven would find earlier artifacts.
-        "SPARK_SUBMIT_OPTS": f"-Duser.home={home}",
+        "SPARK_SUBMIT_OPTS": f"-Duser.home={own_home}",
         "PIP_CONFIG_FILE": os.devnull,
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }

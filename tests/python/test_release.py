@@ -316,16 +316,17 @@ def test_pip_takes_packages_from_the_index_on_loopback(tmp_path: Path) -> None:
 
 
 def test_the_rehearsals_machine_has_a_java_and_no_compiler(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, fake_program: Callable[[str, str], Path]
 ) -> None:
-    environ = rehearse.runtime(tmp_path, os.environ)
-    programs = Path(environ["PATH"])
-    assert {file.name for file in programs.iterdir()} == {"java", "bash", "dirname", "env", "ps", "uname"}
+    for name in ("bash", "java", "javac", "sbt"):
+        path = fake_program(name, f"echo {name}")
+    environ = rehearse.runtime(
+        tmp_path / "one", {"PATH": str(path), "SPARK_HOME": "/spark", "PYTHONPATH": "/p"}
+    )
+    assert {file.name for file in Path(environ["PATH"]).iterdir()} == {"java", "bash"}
     assert not {"JAVA_HOME", "SPARK_HOME", "PYTHONPATH"} & environ.keys()
-    (tmp_path / "empty").mkdir()
-    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    with pytest.raises(rehearse.RehearsalError, match="The rehearsal needs bash, which isn't on the PATH"):
-        rehearse.runtime(tmp_path / "empty", {"PATH": str(tmp_path), "JAVA_HOME": str(tmp_path)})
+    with pytest.raises(rehearse.RehearsalError, match="needs a Java, as JAVA_HOME or on the PATH"):
+        rehearse.runtime(tmp_path / "two", {"PATH": str(path), "JAVA_HOME": str(tmp_path / "none")})
 
 
 def test_the_rehearsal_compares_with_what_readme_shows(repository: Path, tmp_path: Path) -> None:

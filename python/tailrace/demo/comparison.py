@@ -30,7 +30,7 @@ class SparksJoin:
         """
         return (
             f"{median_rate(self.batches):,.0f} rows/s in its median batch, Tailrace {tailraces:,.0f}. "
-            f"{self.rows_out:,} rows were emitted, a row for each label, and one for an impression without: to "
+            f"{self.rows_out:,} rows were emitted, one per label, and one for an impression without: to "
             "make examples of them takes another operator with state"
         )
 

@@ -6,12 +6,21 @@ import os
 import tempfile
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tailrace._installation.ivy import resolve
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 LAKE = os.environ.get("TAILRACE_LAKE", "")
+# Each library is for one minor version of Spark.
+LAKES = [
+    pytest.param("delta", marks=pytest.mark.spark("==4.2.*", reason="Delta 4.4's library is for Spark 4.2")),
+    pytest.param(
+        "iceberg", marks=pytest.mark.spark("==4.1.*", reason="Iceberg 1.12's library is for Spark 4.1")
+    ),
+]
 _MODULES = {
     "delta": [("io.delta", "delta-spark_4.2_2.13", "4.4.0"), ("io.delta", "delta-storage", "4.4.0")],
     "iceberg": [("org.apache.iceberg", "iceberg-spark-runtime-4.1_2.13", "1.12.0")],

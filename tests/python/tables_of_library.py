@@ -53,6 +53,8 @@ class Written:
         (newest.parent / f".{newest.name}.crc").unlink(missing_ok=True)
 
     def rows(self, spark: SparkSession) -> list[dict[str, Any]]:
+        # Iceberg's catalog keeps what the session has read.
+        spark.catalog.refreshTable(self.name)
         return [row.asDict(recursive=True) for row in spark.table(self.name).collect()]
 
 

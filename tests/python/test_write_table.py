@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tailrace
+from lakes import LAKES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,9 +69,8 @@ def test_the_format_is_no_format_of_its_own(rows: DataFrame, tmp_path: Path) -> 
 
 
 @pytest.mark.campaign
-@pytest.mark.spark("==4.2.*", reason="the libraries are those for Spark 4.1 and 4.2")
 @pytest.mark.parametrize("mode", ["classic", "connect"])
-@pytest.mark.parametrize("lake", ["delta", "iceberg"])
+@pytest.mark.parametrize("lake", LAKES)
 def test_tables_of_a_library(repository: Path, tmp_path: Path, lake: str, mode: str) -> None:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
     environ = {**kept, "SPARK_LOCAL_IP": "127.0.0.1", "TAILRACE_LAKE": lake, "TAILRACE_MODE": mode}

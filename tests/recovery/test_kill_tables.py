@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from killing import SEED, kill_count, run_to_the_end
 
+from lakes import LAKES
 from streams import Row, arrow
 
 pytestmark = pytest.mark.campaign
@@ -35,7 +36,7 @@ def _write(root: Path, files: int, rng: random.Random) -> None:
 
 
 @pytest.mark.parametrize("keys", [None, ["l_id"]], ids=["append", "merge"])
-@pytest.mark.parametrize("lake", ["delta", "iceberg"])
+@pytest.mark.parametrize("lake", LAKES)
 def test_each_row_is_in_the_table_once(tmp_path: Path, lake: str, keys: list[str] | None) -> None:
     kills = kill_count(2)
     rng = random.Random(SEED)

@@ -304,7 +304,11 @@ object Tailrace {
     * @return a writer, to which the user adds a checkpoint, a trigger, `partitionBy` and the format's options
     * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong
     */
-  def writeTable(frame: Dataset[_], table: String, options: TableOptions = TableOptions()): DataStreamWriter[Row] =
+  def writeTable(
+      frame: Dataset[_],
+      table: String,
+      options: TableOptions = TableOptions()
+  ): DataStreamWriter[Row] =
     checkedForTable(frame, table, options).writeStream
       .format(TableSink.Format)
       .options(tableOptions(frame, table, options))

@@ -95,11 +95,14 @@ final class TableSinkProvider extends StreamSinkProvider with DataSourceRegister
   ): Sink = {
     import TableOptions.arguments
     def usedByItself = arguments.invalid("format", TableSink.Format, "left to write_table: start its writer")
-    val keys = parameters.get(TableSink.Keys).toSeq.flatMap(parse(_).children.collect { case JString(k) => k })
+    val keys =
+      parameters.get(TableSink.Keys).toSeq.flatMap(parse(_).children.collect { case JString(k) => k })
     val allowed = OutputMode.Append +: Option.when(keys.nonEmpty)(OutputMode.Update).toSeq
     if (!allowed.contains(outputMode))
       throw arguments.invalid("outputMode", outputMode, "append; or update, with keys")
-    parameters.get("path").foreach(path => throw arguments.invalid("path", path, "left out: start() has no path here"))
+    parameters
+      .get("path")
+      .foreach(path => throw arguments.invalid("path", path, "left out: start() has no path here"))
     val found = parameters.map { case (key, value) => key.toLowerCase(Locale.ROOT) -> value }
     new TableSink(
       context.sparkSession.asInstanceOf[SparkSession],

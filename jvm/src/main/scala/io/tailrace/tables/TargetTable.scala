@@ -23,7 +23,8 @@ import io.tailrace.plan.Columns
   */
 private[tables] final class TargetTable(session: SparkSession, named: String, format: TableFormat) {
   private lazy val parts: Seq[String] =
-    if (TargetTable.isPath(named)) Seq(format.name, TargetTable.qualified(named, session.sessionState.newHadoopConf()))
+    if (TargetTable.isPath(named))
+      Seq(format.name, TargetTable.qualified(named, session.sessionState.newHadoopConf()))
     else session.sessionState.sqlParser.parseMultipartIdentifier(named)
 
   private lazy val (catalog, identifier) =
@@ -54,21 +55,33 @@ private[tables] final class TargetTable(session: SparkSession, named: String, fo
     * @param evolves whether columns are added
     */
   def open(rows: StructType, partitionColumns: Seq[String], evolves: Boolean): Unit = diagnosed {
+    // Iceberg's catalog keeps tables that it has loaded: the user's session would not see what the query writes.
+    in(SparkPlans.copyOf(session)).opened(rows, partitionColumns, evolves)
+  }
+
+  private def opened(rows: StructType, partitionColumns: Seq[String], evolves: Boolean): Unit = {
     if (!catalog.tableExists(identifier)) make(rows, partitionColumns)
     val provider = Option(load().properties.get(TableCatalog.PROP_PROVIDER))
-    provider.filterNot(_.equalsIgnoreCase(format.name)).foreach(other => throw TableErrors.format(named, other, format))
+    provider
+      .filterNot(_.equalsIgnoreCase(format.name))
+      .foreach(other => throw TableErrors.format(named, other, format))
     val unfit = TableColumns.unfit(rows, schema(), Nil, session.sessionState.conf.resolver)
     val (added, others) = unfit.partition(_.table.isEmpty)
     if (others.nonEmpty || (added.nonEmpty && !evolves)) throw TableErrors.columns(named, unfit.map(_.text))
     if (added.nonEmpty) {
-      val changes = added.map(one => TableChange.addColumn(one.path.toArray, SparkPlans.nullable(one.rows), true))
+      val changes =
+        added.map(one => TableChange.addColumn(one.path.toArray, SparkPlans.nullable(one.rows), true))
       catalog.alterTable(identifier, changes: _*): Unit
     }
   }
 
   private def make(rows: StructType, partitionColumns: Seq[String]): Unit = {
-    val written = StructType(SparkPlans.nullable(rows).asInstanceOf[StructType].map(f => StructField(f.name, f.dataType)))
-    val by = if (partitionColumns.isEmpty) "" else s"PARTITIONED BY (${partitionColumns.map(TargetTable.quoted(_)).mkString(", ")})"
+    val written = StructType(
+      SparkPlans.nullable(rows).asInstanceOf[StructType].map(f => StructField(f.name, f.dataType))
+    )
+    val by =
+      if (partitionColumns.isEmpty) ""
+      else s"PARTITIONED BY (${partitionColumns.map(TargetTable.quoted(_)).mkString(", ")})"
     session.sql(s"CREATE TABLE IF NOT EXISTS $name (${written.toDDL}) USING ${format.name} $by"): Unit
   }
 
@@ -76,9 +89,12 @@ private[tables] final class TargetTable(session: SparkSession, named: String, fo
     try body
     catch {
       case refused: TailraceAnalysisException => throw refused
+      // The library is one for another minor version of Spark.
+      case _: LinkageError => throw TableErrors.library(named, format)
       case NonFatal(e) =>
         val loader = Thread.currentThread.getContextClassLoader
-        if (Try(Class.forName(format.catalog, false, loader)).isFailure) throw TableErrors.library(named, format)
+        if (Try(Class.forName(format.catalog, false, loader)).isFailure)
+          throw TableErrors.library(named, format)
         throw TableErrors.notMade(named, Option(e.getMessage).getOrElse(e.toString).linesIterator.next())
     }
 
@@ -198,10 +214,12 @@ private[tables] final class KeyedRows(table: TargetTable, batch: DataFrame, keys
       case ArrayType(element, _) => isHashed(element)
       case other => !other.isInstanceOf[MapType]
     }
-    val hashed = batch.schema.filter(field => isHashed(field.dataType)).map(field => TargetTable.quoted(field.name))
+    val hashed =
+      batch.schema.filter(field => isHashed(field.dataType)).map(field => TargetTable.quoted(field.name))
     val order = (rank("s").toSeq :+ s"xxhash64(${hashed.mkString(", ")})").map(_ + " DESC").mkString(", ")
     val by = keys.map(TargetTable.quoted(_)).mkString(", ")
-    val numbered = batch.as("s").withColumn(number, expr(s"row_number() OVER (PARTITION BY $by ORDER BY $order)"))
+    val numbered =
+      batch.as("s").withColumn(number, expr(s"row_number() OVER (PARTITION BY $by ORDER BY $order)"))
     numbered.where(col(number) === 1).drop(number)
   }
 
@@ -224,14 +242,18 @@ private[tables] final class KeyedRows(table: TargetTable, batch: DataFrame, keys
   private def statement: String = {
     val names = batch.columns.toSeq.map(TargetTable.quoted(_))
     val set = names.diff(keys.map(TargetTable.quoted(_))).map { name =>
-      val value = if (isMarked) s"CASE WHEN ${isAmended("s")} THEN coalesce(s.$name, t.$name) ELSE s.$name END" else s"s.$name"
+      val value =
+        if (isMarked) s"CASE WHEN ${isAmended("s")} THEN coalesce(s.$name, t.$name) ELSE s.$name END"
+        else s"s.$name"
       s"t.$name = $value"
     }
     val newer = rank("s").zip(rank("t")).map { case (own, known) => s" AND coalesce($own >= $known, true)" }
-    val update = if (set.isEmpty) "" else s"WHEN MATCHED${newer.mkString} THEN UPDATE SET ${set.mkString(", ")}"
+    val update =
+      if (set.isEmpty) "" else s"WHEN MATCHED${newer.mkString} THEN UPDATE SET ${set.mkString(", ")}"
+    val values = names.map("s." + _).mkString(", ")
     val on = keys.map(TargetTable.quoted(_)).map(key => s"t.$key = s.$key").mkString(" AND ")
     s"""MERGE INTO ${table.name} AS t USING ${KeyedRows.View} AS s ON $on $update
-       |WHEN NOT MATCHED THEN INSERT (${names.mkString(", ")}) VALUES (${names.map("s." + _).mkString(", ")})""".stripMargin
+       |WHEN NOT MATCHED THEN INSERT (${names.mkString(", ")}) VALUES ($values)""".stripMargin
   }
 }
 
@@ -262,7 +284,13 @@ object TableErrors {
     refuse("TAILRACE_TABLE_COLUMNS", "table" -> table, "columns" -> unfit.mkString("; "))
 
   def keyNull(table: String, batch: Long, keys: Seq[String]): TailraceStateException =
-    stateError("TAILRACE_TABLE_KEY_NULL", null, "table" -> table, "batch" -> batch, "keys" -> keys.mkString(", "))
+    stateError(
+      "TAILRACE_TABLE_KEY_NULL",
+      null,
+      "table" -> table,
+      "batch" -> batch,
+      "keys" -> keys.mkString(", ")
+    )
 
   def twoWriters(table: String, batch: Long, cause: Throwable): TailraceStateException =
     stateError("TAILRACE_TABLE_TWO_WRITERS", cause, "table" -> table, "batch" -> batch)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import worker_session
 
@@ -20,7 +21,7 @@ def main() -> None:
     lake, keys = json.loads((root / "table.json").read_text())
     spark = worker_session.start(lakes.settings(lake, root / "warehouse"))
     sides = worker_session.sides(spark, root, "left", "right")
-    options = {"on": "key", "left_time": "l_ts", "right_time": "r_ts", "after": "30 seconds"}
+    options: dict[str, Any] = {"on": "key", "left_time": "l_ts", "right_time": "r_ts", "after": "30 seconds"}
     joined = tailrace.join(*sides, **options)
     name = lakes.table("examples", lake)
     writer = tailrace.write_table(joined, name, format=lake, keys=keys)

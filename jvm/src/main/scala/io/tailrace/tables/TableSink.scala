@@ -6,17 +6,18 @@ import java.util.Locale
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
-import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.connector.catalog.Table
+import org.apache.spark.sql.functions.{col, expr}
 import org.apache.spark.sql.sources.{DataSourceRegister, StreamSinkProvider}
 import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.sql.tailrace._
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, SQLContext}
+import org.apache.spark.storage.StorageLevel
 import org.json4s.JsonAST.{JArray, JString}
 import org.json4s.jackson.JsonMethods.{compact, parse, render}
 
-import io.tailrace.common.{Arguments, CallDocument, Choice}
+import io.tailrace.common.{Arguments, CallDocument, Mark, OwnNames}
 import io.tailrace.plan.{Columns, WriteCheck}
 
 /** The arguments of [[io.tailrace.api.Tailrace.writeTable]] besides the table. Names and defaults are those of Python.
@@ -49,38 +50,6 @@ object TableOptions {
 
   private[tailrace] def of(document: CallDocument): TableOptions =
     TableOptions(document("format").text, document.get("keys").map(_.texts))
-}
-
-/** @param catalog  a class of the format's library
-  * @param library  its Maven coordinates
-  * @param settings that a session needs
-  */
-sealed abstract class TableFormat(
-    val name: String,
-    val catalog: String,
-    val library: String,
-    val settings: String
-) extends Choice
-
-object TableFormat {
-  private def spark = SPARK_VERSION.split('.').take(2).mkString(".")
-
-  case object Delta
-      extends TableFormat(
-        "delta",
-        "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        s"io.delta:delta-spark_${TableFormat.spark}_2.13",
-        "spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension, " +
-          "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"
-      )
-  case object Iceberg
-      extends TableFormat(
-        "iceberg",
-        "org.apache.iceberg.spark.SparkCatalog",
-        s"org.apache.iceberg:iceberg-spark-runtime-${TableFormat.spark}_2.13",
-        "spark.sql.catalog.NAME=org.apache.iceberg.spark.SparkCatalog, and the type of that catalog"
-      )
-  val all: Seq[TableFormat] = Seq(Delta, Iceberg)
 }
 
 /** The format of `tailrace.write_table`. It makes the sink. */
@@ -204,6 +173,89 @@ object TableSink {
   /** Options of the writer that aren't those of a table. */
   private[tables] def own(key: String): Boolean =
     key.startsWith("tailrace.") || Set("checkpointlocation", "queryname", MergeSchema).contains(key)
+}
+
+/** Rows of a micro-batch that are versions of rows of a table, by their keys.
+  *
+  * {{{
+  *   batch    12:00 horizon 10 min [a]    12:00 horizon 1 hour [a, b]    12:01 amended [c]
+  *   newest   12:00 horizon 1 hour [a, b]                                12:01 amended [c]
+  *   table    12:00: replaced, unless its version is newer               12:01: its labels are replaced
+  * }}}
+  *
+  * A version is as new as its horizon, the final one is newer, and an amendment is the newest. An amendment has the keys
+  * and the labels only: the other columns of the row stay.
+  */
+private[tables] final class KeyedRows(table: TargetTable, batch: DataFrame, keys: Seq[String]) {
+  private val session = SparkPlans.session(batch)
+  private def has(name: String, dataType: DataType) =
+    batch.schema.exists(field => field.name == name && field.dataType == dataType)
+  private val hasHorizons = has("horizon", StringType) && has("final", BooleanType)
+  private val isMarked = has(Mark.Column, StringType)
+
+  private def isAmended(of: String) = s"($of.`${Mark.Column}` <=> '${Mark.Amended.reason}')"
+
+  /** A time, because it has an order and durations in Spark's words can be added to it. */
+  private def rank(of: String): Option[String] = Option.when(hasHorizons || isMarked) {
+    def at(year: Int) = s"timestamp_ntz'$year-01-01 00:00:00'"
+    val amended = if (isMarked) s"WHEN ${isAmended(of)} THEN ${at(9999)} " else ""
+    val early = s"WHEN NOT $of.`final` THEN ${at(1970)} + try_cast($of.`horizon` AS INTERVAL) "
+    s"CASE $amended${if (hasHorizons) early else ""}ELSE ${at(9998)} END"
+  }
+
+  private def newest: DataFrame = {
+    val number = OwnNames.of("number")
+    // Among equals, the same one is chosen each time.
+    def isHashed(of: DataType): Boolean = of match {
+      case StructType(fields) => fields.forall(field => isHashed(field.dataType))
+      case ArrayType(element, _) => isHashed(element)
+      case other => !other.isInstanceOf[MapType]
+    }
+    val hashed =
+      batch.schema.filter(field => isHashed(field.dataType)).map(field => TargetTable.quoted(field.name))
+    val order = (rank("s").toSeq :+ s"xxhash64(${hashed.mkString(", ")})").map(_ + " DESC").mkString(", ")
+    val by = keys.map(TargetTable.quoted(_)).mkString(", ")
+    val numbered =
+      batch.as("s").withColumn(number, expr(s"row_number() OVER (PARTITION BY $by ORDER BY $order)"))
+    numbered.where(col(number) === 1).drop(number)
+  }
+
+  /** Reads the batch once, whatever MERGE reads: it may read its source several times. */
+  def merge(batchId: Long): Unit = {
+    val rows = newest.persist(StorageLevel.MEMORY_AND_DISK)
+    try {
+      val nulls = keys.map(key => expr(s"count_if(${TargetTable.quoted(key)} IS NULL)"))
+      val counts = rows.agg(expr("count(*)"), nulls: _*).head()
+      val lacking = keys.zipWithIndex.collect { case (key, i) if counts.getLong(i + 1) > 0 => key }
+      if (lacking.nonEmpty) throw TableErrors.keyNull(table.name, batchId, lacking)
+      if (counts.getLong(0) > 0) {
+        rows.createOrReplaceTempView(KeyedRows.View)
+        try session.sql(statement): Unit
+        finally session.catalog.dropTempView(KeyedRows.View): Unit
+      }
+    } finally rows.unpersist(): Unit
+  }
+
+  private def statement: String = {
+    val names = batch.columns.toSeq.map(TargetTable.quoted(_))
+    val set = names.diff(keys.map(TargetTable.quoted(_))).map { name =>
+      val value =
+        if (isMarked) s"CASE WHEN ${isAmended("s")} THEN coalesce(s.$name, t.$name) ELSE s.$name END"
+        else s"s.$name"
+      s"t.$name = $value"
+    }
+    val newer = rank("s").zip(rank("t")).map { case (own, known) => s" AND coalesce($own >= $known, true)" }
+    val update =
+      if (set.isEmpty) "" else s"WHEN MATCHED${newer.mkString} THEN UPDATE SET ${set.mkString(", ")}"
+    val values = names.map("s." + _).mkString(", ")
+    val on = keys.map(TargetTable.quoted(_)).map(key => s"t.$key = s.$key").mkString(" AND ")
+    s"""MERGE INTO ${table.name} AS t USING ${KeyedRows.View} AS s ON $on $update
+       |WHEN NOT MATCHED THEN INSERT (${names.mkString(", ")}) VALUES ($values)""".stripMargin
+  }
+}
+
+private object KeyedRows {
+  private val View = "tailrace_batch"
 }
 
 /** Makes the table when the query is started: then the caller sees what is wrong. */

@@ -31,8 +31,9 @@ def write_table(
 
     Without `keys`, rows are appended. The table has the id of the query and the number of the micro-batch
     with each of its writes: a micro-batch that was killed after its write is not written again. Its operators
-    run again, because the next micro-batch needs their state. The id is that of the checkpoint, so a query
-    with a new checkpoint writes all of its rows, and several queries may write into one table.
+    run again, because the watermark and the next micro-batch need their results. The id is that of the
+    checkpoint, so a query with a new checkpoint writes all of its rows, and several queries may write into
+    one table.
 
     With `keys`, rows are merged: a row replaces the row of the table with equal keys. A micro-batch that runs
     again gives the same table. Of several rows of one key in a micro-batch, one is written. If the rows have
@@ -42,8 +43,8 @@ def write_table(
 
     The table is made when the query starts, if it isn't there, with the columns of `frame`. The writer's
     `partitionBy` is for a table that is made. `.option("mergeSchema", "true")` adds columns and fields of
-    structs to a table that lacks them, when the query starts; columns that only the table has are null. Other
-    options of the writer are those of the format, for appended rows.
+    structs to a table that lacks them, when the query starts; columns that only the table has are null in new
+    rows. Other options of the writer are those of the format, for appended rows.
 
     Args:
         frame: a stream.
@@ -55,7 +56,7 @@ def write_table(
 
     Returns:
         A writer. Add a checkpoint, a trigger, and options as you need them; `start()` starts the query. Its
-        output mode is append, or, with `keys`, update.
+        output mode is append; with `keys` also update.
 
     Raises:
         TailraceTableError: the DataFrame isn't a stream, a key isn't a column of it, or an option is invalid.

@@ -3,10 +3,10 @@
 `configure` readies a session, `join` joins two streams in it, `examples` makes training examples with
 several labels, `as_of` adds the newest row of another stream, `filter_replays` reads an at-least-once topic
 once, `accurate_watermark` waits for the hosts that lag, `write_windows` lands windows that tell when they
-are complete, `recursively` feeds results back, `sync_join` joins topics within seconds, `rescale` changes
-the number of a checkpoint's state partitions, `erase` takes rows out of it, `export_state` and
-`import_state` make tables of it and it of tables, `label_maturity` says how long labels take, `preflight`
-what a join would hold, and every refusal is a `TailraceError`.
+are complete, `write_table` writes Delta and Iceberg tables, `recursively` feeds results back, `sync_join`
+joins topics within seconds, `rescale` changes the number of a checkpoint's state partitions, `erase` takes
+rows out of it, `export_state` and `import_state` make tables of it and it of tables, `label_maturity` says
+how long labels take, `preflight` what a join would hold, and every refusal is a `TailraceError`.
 On the command line, `tailrace doctor` says what an installation lacks and `tailrace demo` shows it at work.
 """
 
@@ -24,6 +24,7 @@ from tailrace.errors import (
     TailraceServerError,
     TailraceSessionError,
     TailraceStateError,
+    TailraceTableError,
     TailraceVersionError,
     TailraceWatermarkError,
 )
@@ -45,6 +46,7 @@ from tailrace.replay import (
 from tailrace.rescaling import rescale
 from tailrace.session import configure
 from tailrace.sync import sync_join
+from tailrace.tables import write_table
 from tailrace.watermark import accurate_watermark, stamp_watermark, stamped_watermark
 from tailrace.windows import window_report, write_windows
 
@@ -61,6 +63,7 @@ __all__ = [
     "TailraceServerError",
     "TailraceSessionError",
     "TailraceStateError",
+    "TailraceTableError",
     "TailraceVersionError",
     "TailraceWatermarkError",
     "__version__",
@@ -93,5 +96,6 @@ __all__ = [
     "sync_join",
     "time_decay",
     "window_report",
+    "write_table",
     "write_windows",
 ]

@@ -6,6 +6,7 @@
     ├── TailraceJoinError      a join that can't be planned: columns, types, durations, options, watermarks
     ├── TailraceReplayError    record metadata or a replay filter that isn't right
     ├── TailraceWatermarkError a watermark that can't be planned, or a host's clock far ahead
+    ├── TailraceTableError     a table that can't be written, or that two runs write
     ├── TailraceRecursionError a recursion whose op isn't supported, or that exceeded a limit
     ├── TailraceStateError     a checkpoint or a state file that doesn't belong to this query, or is damaged
     ├── TailraceMemoryError    a task that Spark has no memory left for
@@ -74,6 +75,10 @@ class TailraceWatermarkError(TailraceError):
     """A watermark that can't be planned, or a row too far ahead (`TAILRACE_{WATERMARK,WINDOWS}_*`)."""
 
 
+class TailraceTableError(TailraceError):
+    """A table that can't be written: its library, its columns, its writers (`TAILRACE_TABLE_*`)."""
+
+
 class TailraceRecursionError(TailraceError):
     """A recursion that can't go round, or went beyond a limit or in a cycle (`TAILRACE_RECURSION_*`)."""
 
@@ -97,6 +102,7 @@ _PREFIXES: Mapping[type[TailraceError], tuple[str, ...]] = {
     TailraceJoinError: ("JOIN_", "EXAMPLES_", "SYNC_", "OUTPUT_MODE_", "REAL_TIME_MODE_"),
     TailraceReplayError: ("FUNCTION_", "METADATA_", "REPLAY_"),
     TailraceWatermarkError: ("WATERMARK_", "WINDOWS_"),
+    TailraceTableError: ("TABLE_",),
     TailraceRecursionError: ("RECURSION_",),
     TailraceStateError: ("STATE_", "CHECKPOINT_"),
     TailraceServerError: ("SERVER_",),
@@ -121,6 +127,7 @@ _BY_CALL: Mapping[str, type[TailraceError]] = {
     "tailrace.stamped_watermark": TailraceWatermarkError,
     "tailrace.stamp_watermark": TailraceWatermarkError,
     "tailrace.write_windows": TailraceWatermarkError,
+    "tailrace.write_table": TailraceTableError,
     "tailrace.recursively": TailraceRecursionError,
 }
 

@@ -45,6 +45,7 @@ Match: TypeAlias = Literal["all", "first", "last", "nearest"]
 Release: TypeAlias = Literal["closed", "decided"]
 Emit: TypeAlias = Literal["all", "changes", "late_positives", "defer"]
 Mode: TypeAlias = Literal["auto", "fixpoint", "feedback"]
+TableFormat: TypeAlias = Literal["delta", "iceberg"]
 
 OnLate: TypeAlias = Literal["drop", "mark"]
 OnReplay: TypeAlias = Literal["drop", "mark"]

@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import class_archive
+import lakes
 import local_spark
 import modes
 import tailrace
@@ -129,7 +130,12 @@ def spark() -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if modes.CONNECT:
         with tempfile.TemporaryDirectory() as logs:
-            settings = {**SETTINGS, **local_spark.INTERPRETED, "spark.driver.memory": "2g"}
+            settings = {
+                **SETTINGS,
+                **local_spark.INTERPRETED,
+                **lakes.settings(),
+                "spark.driver.memory": "2g",
+            }
             server = ConnectServer(Path(logs, "server.log"), settings)
             try:
                 # As a user says it once for all programs: README's find the session by it, too.
@@ -140,7 +146,7 @@ def spark() -> Iterator[SparkSession]:
             finally:
                 server.stop()
     else:
-        session = local_spark.start("2g", local_spark.INTERPRETED)
+        session = local_spark.start("2g", {**local_spark.INTERPRETED, **lakes.settings()})
         yield session
         session.stop()
 

@@ -49,8 +49,10 @@ class ConnectServer:
         }
         home = Path(pyspark.__file__).parent
         command = [str(home / "bin" / "spark-submit"), "--class", _CLASS, "--name", "tailrace tests"]
-        if has_tailrace:
-            command += ["--jars", str(jar_path())]
+        jars = [str(jar_path())] if has_tailrace else []
+        jars += filter(None, [all_settings.pop("spark.jars", None)])
+        if jars:
+            command += ["--jars", ",".join(jars)]
         for name, value in all_settings.items():
             command += ["--conf", f"{name}={value}"]
         with log.open("wb") as out:

@@ -19,6 +19,7 @@ from tailrace.errors import (
     TailraceServerError,
     TailraceSessionError,
     TailraceStateError,
+    TailraceTableError,
     TailraceVersionError,
     TailraceWatermarkError,
     from_condition,
@@ -65,6 +66,7 @@ CALLS = {
     "stamped_watermark": TailraceWatermarkError,
     "stamp_watermark": TailraceWatermarkError,
     "write_windows": TailraceWatermarkError,
+    "write_table": TailraceTableError,
     "recursively": TailraceRecursionError,
 }
 

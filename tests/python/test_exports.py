@@ -32,6 +32,7 @@ def test_all_is_what_the_documentation_names() -> None:
         "TailraceServerError",
         "TailraceSessionError",
         "TailraceStateError",
+        "TailraceTableError",
         "TailraceVersionError",
         "TailraceWatermarkError",
         "__version__",
@@ -64,6 +65,7 @@ def test_all_is_what_the_documentation_names() -> None:
         "sync_join",
         "time_decay",
         "window_report",
+        "write_table",
         "write_windows",
     }
 

@@ -26,6 +26,7 @@ CALLS: dict[Callable[..., Any], dict[str, Any]] = {
     tailrace.stamp_watermark: {},
     tailrace.write_windows: {"path": "out", "event_time": "at"},
     tailrace.window_report: {"path": "out"},
+    tailrace.write_table: {"table": "out"},
     tailrace.filter_replays: {},
     tailrace.recursively: {"op": lambda frame: frame},
     tailrace.producer_id: {"query": "q", "stream": "s", "brokers": "b:1", "path": "t"},

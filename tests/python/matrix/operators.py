@@ -249,6 +249,8 @@ OTHERS = frozenset(
         *(name for name in tailrace.__all__ if name.startswith("Tailrace") or name == "__version__"),
         *("configure", "erase", "export_state", "import_state", "rescale", "jar_path"),
         *("label_maturity", "merge_maturity", "preflight", "window_report"),
+        # A session needs a library for it: `tables_of_library.py`.
+        "write_table",
         *("merge_stream_metadata", "parse_stream_metadata", "producer_id", "source_partition"),
     }
 )

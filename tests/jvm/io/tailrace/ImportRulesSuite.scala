@@ -17,7 +17,7 @@ import io.tailrace.testkit.ScalaSources
   *                               output, and write the state of a stopped query anew
   *   ops.inspect  ops.rewrite    what the tools share: the files that the capabilities keep, and a checkpoint that
   *                               takes the place of another
-  *   label  sync  asof  replay  watermark  windows  recursion
+  *   label  sync  asof  replay  watermark  windows  tables  recursion
   *                               the capabilities: none uses another, but windows close by the watermark
   *   testing                     what users test their pipelines with
   *   monitor                     shows the numbers of queries, and keeps them
@@ -89,6 +89,7 @@ final class ImportRulesSuite extends AnyFunSuite {
     "recursion" -> ofCapabilities,
     "watermark" -> ofCapabilities,
     "windows" -> (ofCapabilities + "watermark"),
+    "tables" -> ofCapabilities,
     "ops.rewrite" -> (ofCapabilities + "join"),
     "ops.rescale" -> (ofCapabilities + "join" + "ops.rewrite"),
     "ops.exchange" -> (ofCapabilities + "join" + "ops.rewrite" + "ops.inspect"),
@@ -103,6 +104,7 @@ final class ImportRulesSuite extends AnyFunSuite {
       "replay",
       "watermark",
       "windows",
+      "tables",
       "recursion",
       "ops.rescale",
       "ops.erase",

@@ -19,6 +19,7 @@ import io.tailrace.ops.rewrite.RewriteErrors
 import io.tailrace.recursion.RecursionErrors
 import io.tailrace.replay.{MetadataErrors, ReplayErrors}
 import io.tailrace.sync.{HeldBy, PartitionCondition, SyncErrors}
+import io.tailrace.tables.{TableErrors, TableFormat}
 import io.tailrace.watermark.WatermarkErrors
 import io.tailrace.windows.WindowErrors
 
@@ -157,6 +158,13 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_SYNC_STALLED" -> SyncErrors
       .stalled("N", Side.Left, HeldBy("P", 0, Some(7000), 9, PartitionCondition.Stalled)),
     "TAILRACE_WATERMARK_FUTURE" -> WatermarkErrors.future("H", 1, 0),
+    "TAILRACE_TABLE_BATCH" -> TableErrors.batch(),
+    "TAILRACE_TABLE_COLUMNS" -> TableErrors.columns("T", Seq("A", "B")),
+    "TAILRACE_TABLE_FORMAT" -> TableErrors.format("T", "O", TableFormat.Delta),
+    "TAILRACE_TABLE_KEY_NULL" -> TableErrors.keyNull("T", 7, Seq("A", "B")),
+    "TAILRACE_TABLE_LIBRARY" -> TableErrors.library("T", TableFormat.Iceberg),
+    "TAILRACE_TABLE_NOT_MADE" -> TableErrors.notMade("T", "R"),
+    "TAILRACE_TABLE_TWO_WRITERS" -> TableErrors.twoWriters("T", 7, cause),
     "TAILRACE_WINDOWS_SINK" -> WindowErrors.sink("F", "S"),
     "TAILRACE_WATERMARK_PROGRESS_MISSING" -> WatermarkErrors.progressMissing("D", 7),
     "TAILRACE_WATERMARK_OPERATOR_EXISTS" -> WatermarkErrors.operatorExists("O", "A"),
@@ -197,6 +205,7 @@ final class ErrorsSuite extends AnyFunSuite {
       Seq("TAILRACE_EXAMPLES_STALLED", "TAILRACE_MEMORY_GROUP", "TAILRACE_METADATA_MIXED") ++
       Seq("REPORTER_CONFLICT", "RUN_REPLACED", "STORES_DIFFER").map("TAILRACE_WATERMARK_" + _) ++
       Seq("FILE_MISSING", "LEFT", "ROLLED_BACK", "TWO_WRITERS").map("TAILRACE_WINDOWS_" + _) ++
+      Seq("KEY_NULL", "TWO_WRITERS").map("TAILRACE_TABLE_" + _) ++
       Seq("CYCLE", "FEEDBACK_INCOMPLETE", "LATE", "RUNAWAY", "SCHEMA_CHANGED", "TOO_DEEP", "TOO_MANY_ROWS")
         .map("TAILRACE_RECURSION_" + _)
 
@@ -229,6 +238,7 @@ final class ErrorsSuite extends AnyFunSuite {
       RescaleErrors,
       RewriteErrors,
       SyncErrors,
+      TableErrors,
       WatermarkErrors,
       WindowErrors
     )

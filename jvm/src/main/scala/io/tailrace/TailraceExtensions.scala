@@ -20,6 +20,7 @@ import io.tailrace.recursion.RecursionStrategy
 import io.tailrace.replay.{MetadataWriteCheck, ReplayFilterStrategy, ReplayFunctions}
 import io.tailrace.state.{BufferedRows, OwnStoreConf, RowShapes, TailraceStateStoreProvider}
 import io.tailrace.sync.{SyncJoinStrategy, SyncProgressStrategy, SyncedQueries}
+import io.tailrace.tables.TableWriteCheck
 import io.tailrace.watermark.{HostProgressStrategy, StampWatermarkStrategy, WatermarkFunctions}
 import io.tailrace.windows.{LandWindowsCheck, LandWindowsStrategy}
 
@@ -39,7 +40,7 @@ class TailraceExtensions extends (SparkSessionExtensions => Unit) {
       extensions.injectResolutionRule(PendingCall.Resolve)
       // When a streaming query is started, and when Spark has checked it.
       extensions.injectHintResolutionRule(_ =>
-        new StreamingWriteCheck(Seq(MetadataWriteCheck, LandWindowsCheck))
+        new StreamingWriteCheck(Seq(MetadataWriteCheck, LandWindowsCheck, TableWriteCheck))
       )
       extensions.injectPostHocResolutionRule(_ => SyncedQueries)
       // Before Spark checks any plan.

@@ -23,6 +23,7 @@ import io.tailrace.plan.Columns
 import io.tailrace.recursion.RecursionOptions
 import io.tailrace.replay.ReplayOptions
 import io.tailrace.sync.SyncOptions
+import io.tailrace.tables.TableOptions
 import io.tailrace.testing.{CheckpointFaults, ReadableRows, TestStreams}
 import io.tailrace.watermark.WatermarkOptions
 import io.tailrace.windows.WindowOptions
@@ -114,6 +115,11 @@ object PythonApi {
       val (rows, path, time) = (frame(document), document("path").text, document("event_time").text)
       val options = WindowOptions.of(document)
       _ => Tailrace.landedWindows(rows, path, time, options)
+    },
+    // The rows that Python's writer of the format `tailrace-table` writes.
+    "write_table" -> { document =>
+      val (rows, table, options) = (frame(document), document("table").text, TableOptions.of(document))
+      _ => Tailrace.checkedForTable(rows, table, options)
     },
     "window_report" -> { document =>
       val path = document("path").text

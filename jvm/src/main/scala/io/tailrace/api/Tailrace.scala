@@ -20,10 +20,12 @@ import io.tailrace.label.{JoinOptions, JoinResolution, LabelJoinStrategy}
 import io.tailrace.ops.erase.{Erase, EraseOptions, EraseReport}
 import io.tailrace.ops.exchange._
 import io.tailrace.ops.rescale.{Rescale, RescaleReport, RescaledCopy}
+import io.tailrace.plan.Columns
 import io.tailrace.plan.Columns.named
 import io.tailrace.recursion.{RecursionCall, RecursionOptions}
 import io.tailrace.replay.{ReplayOptions, ReplayResolution}
 import io.tailrace.sync.{SyncOptions, SyncResolution}
+import io.tailrace.tables.{TableErrors, TableOptions, TableSink}
 import io.tailrace.watermark.{StampColumns, StampResolution, WatermarkOptions, WatermarkResolution}
 import io.tailrace.windows.{ReportTable, WindowOptions, WindowSink, WindowsResolution}
 
@@ -290,6 +292,38 @@ object Tailrace {
   /** Reads the completeness reports of the windows that [[writeWindows]] has closed, one row each. */
   def windowReport(session: SparkSession, path: String): DataFrame =
     ReportTable.read(session.asInstanceOf[ClassicSession], path)
+
+  /** Makes a writer that writes a stream into a Delta or Iceberg table, each row once, also if a micro-batch runs again.
+    * With `keys` rows are merged: the newest version of a row replaces earlier ones.
+    *
+    * {{{
+    *   Tailrace.writeTable(examples, "db.examples").option("checkpointLocation", "/data/checkpoint").start()
+    * }}}
+    *
+    * @param table a name, or the path of a Delta table
+    * @return a writer, to which the user adds a checkpoint, a trigger, `partitionBy` and the format's options
+    * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong
+    */
+  def writeTable(
+      frame: Dataset[_],
+      table: String,
+      options: TableOptions = TableOptions()
+  ): DataStreamWriter[Row] =
+    checkedForTable(frame, table, options).writeStream
+      .format(TableSink.Format)
+      .options(tableOptions(frame, table, options))
+
+  private[api] def checkedForTable(frame: Dataset[_], table: String, options: TableOptions): DataFrame = {
+    checkNames(TableOptions.arguments.call, Nil, frame)
+    if (!frame.isStreaming) throw TableErrors.batch()
+    tableOptions(frame, table, options): Unit
+    frame.toDF()
+  }
+
+  private def tableOptions(frame: Dataset[_], table: String, options: TableOptions): Map[String, String] = {
+    val resolver = SparkPlans.session(frame).sessionState.conf.resolver
+    options.ofWriter(table, new Columns(TableOptions.arguments, SparkPlans.analyzed(frame).output, resolver))
+  }
 
   /** Feeds the results of an operation back to it: each result is emitted, and is given to `op` again,
     * until `op` gives none. The rows of `frame` itself aren't emitted.

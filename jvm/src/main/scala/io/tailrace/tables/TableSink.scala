@@ -1,0 +1,294 @@
+package io.tailrace.tables
+
+import java.lang.reflect.Method
+import java.util.Locale
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import org.apache.spark.sql.connector.catalog.Table
+import org.apache.spark.sql.functions.{col, expr}
+import org.apache.spark.sql.sources.{DataSourceRegister, StreamSinkProvider}
+import org.apache.spark.sql.streaming.OutputMode
+import org.apache.spark.sql.tailrace._
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.{DataFrame, SQLContext}
+import org.apache.spark.storage.StorageLevel
+import org.json4s.JsonAST.{JArray, JString}
+import org.json4s.jackson.JsonMethods.{compact, parse, render}
+
+import io.tailrace.common.{Arguments, CallDocument, Mark, OwnNames}
+import io.tailrace.plan.{Columns, WriteCheck}
+
+/** The arguments of [[io.tailrace.api.Tailrace.writeTable]] besides the table. Names and defaults are those of Python.
+  *
+  * @param keys rows with equal keys are versions of one row of the table; none: rows are appended
+  */
+final case class TableOptions(format: String = "delta", keys: Option[Seq[String]] = None) {
+  import TableOptions.arguments
+
+  /** The options of the writer.
+    *
+    * @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed
+    */
+  private[tailrace] def ofWriter(table: String, columns: Columns): Map[String, String] = {
+    val of = arguments.choice("format", format, TableFormat.all)
+    val isName = of == TableFormat.Delta || !TargetTable.isPath(table)
+    if (table.trim.isEmpty || !isName) throw arguments.invalid("table", table, s"the name of a table$PathToo")
+    if (keys.exists(_.isEmpty)) throw arguments.invalid("keys", "", "one column or more")
+    columns.checkDistinct("frame")
+    keys.toSeq.flatten.foreach(columns.find("keys", _))
+    Map(TableSink.Table -> table, TableSink.Of -> format) ++
+      keys.map(names => TableSink.Keys -> compact(render(JArray(names.map(JString(_)).toList))))
+  }
+
+  private def PathToo = if (format == TableFormat.Delta.name) ", or a path" else ""
+}
+
+object TableOptions {
+  private[tailrace] val arguments = new Arguments("tailrace.write_table")
+
+  private[tailrace] def of(document: CallDocument): TableOptions =
+    TableOptions(document("format").text, document.get("keys").map(_.texts))
+}
+
+/** The format of `tailrace.write_table`. It makes the sink. */
+final class TableSinkProvider extends StreamSinkProvider with DataSourceRegister {
+  override def shortName(): String = TableSink.Format
+
+  override def createSink(
+      context: SQLContext,
+      parameters: Map[String, String],
+      partitionColumns: Seq[String],
+      outputMode: OutputMode
+  ): Sink = {
+    import TableOptions.arguments
+    def usedByItself = arguments.invalid("format", TableSink.Format, "left to write_table: start its writer")
+    val keys =
+      parameters.get(TableSink.Keys).toSeq.flatMap(parse(_).children.collect { case JString(k) => k })
+    val allowed = OutputMode.Append +: Option.when(keys.nonEmpty)(OutputMode.Update).toSeq
+    if (!allowed.contains(outputMode))
+      throw arguments.invalid("outputMode", outputMode, "append; or update, with keys")
+    parameters
+      .get("path")
+      .foreach(path => throw arguments.invalid("path", path, "left out: start() has no path here"))
+    val found = parameters.map { case (key, value) => key.toLowerCase(Locale.ROOT) -> value }
+    new TableSink(
+      context.sparkSession.asInstanceOf[SparkSession],
+      found.getOrElse(TableSink.Table, throw usedByItself),
+      arguments.choice("format", found.getOrElse(TableSink.Of, throw usedByItself), TableFormat.all),
+      keys,
+      partitionColumns,
+      found.get(TableSink.MergeSchema).exists(_.toBoolean),
+      found.filterNot { case (key, _) => TableSink.own(key) }
+    )
+  }
+}
+
+/** Writes the micro-batches of a query into a table, each once.
+  *
+  * {{{
+  *   append to Delta     the transaction has the query's id and the batch: Delta skips one that it has
+  *   append to Iceberg   the snapshot has them in its summary: we look for them
+  *   keys                MERGE of the newest row of each key: again, it changes nothing
+  * }}}
+  *
+  * A batch that runs again may be in the table. Its operators have to run nevertheless: later batches need their state.
+  * So a batch of which no task has run is run through.
+  *
+  * @param partitionColumns of a table that is made
+  * @param evolves whether columns are added to the table
+  * @param options of the table's format
+  */
+final class TableSink(
+    session: SparkSession,
+    named: String,
+    format: TableFormat,
+    keys: Seq[String],
+    partitionColumns: Seq[String],
+    evolves: Boolean,
+    options: Map[String, String]
+) extends Sink {
+  private val table = new TargetTable(session, named, format)
+  private var isFirst = true
+
+  /** Makes the table, or adds columns to it, when the query is started. */
+  def open(schema: StructType): Unit = table.open(schema, partitionColumns, evolves)
+
+  override def addBatch(batchId: Long, data: DataFrame): Unit = {
+    val session = SparkPlans.session(data)
+    val target = table.in(session)
+    val query = StreamingBatch.current(session).queryId
+    val begun = session.sparkContext.longAccumulator
+    val rows = SparkPlans.execution(data).toRdd.mapPartitions { rows => begun.add(1); rows }
+    val batch = target.fitted(SparkPlans.frameOf(session, rows, data.schema))
+    if (keys.nonEmpty) new KeyedRows(target, batch, keys.map(target.nameOf)).merge(batchId)
+    else
+      try append(target, batch, query, batchId)
+      catch {
+        case NonFatal(e) if causes(e).exists(_.getClass.getSimpleName == TableSink.SameTransaction) =>
+          throw TableErrors.twoWriters(named, batchId, e)
+      }
+    if (begun.isZero && rows.getNumPartitions > 0) {
+      // Only the first batch of a run may have been written by an earlier one.
+      if (!isFirst) throw TableErrors.twoWriters(named, batchId, null)
+      StreamingBatch.runThrough(session)
+    }
+    isFirst = false
+  }
+
+  private def append(target: TargetTable, batch: DataFrame, query: String, batchId: Long): Unit = {
+    def write(more: (String, String)*): Unit = batch.writeTo(target.name).options(options ++ more).append()
+    format match {
+      case TableFormat.Delta => write("txnAppId" -> s"tailrace-$query", "txnVersion" -> batchId.toString)
+      case TableFormat.Iceberg =>
+        val newest = IcebergHistory.newest(target.load(), query)
+        if (newest.exists(_ > batchId)) throw TableErrors.twoWriters(named, batchId, null)
+        if (!newest.contains(batchId))
+          write(
+            s"snapshot-property.${TableSink.Query}" -> query,
+            s"snapshot-property.${TableSink.Batch}" -> batchId.toString
+          )
+    }
+  }
+
+  private def causes(of: Throwable) = Iterator.iterate(of)(_.getCause).takeWhile(_ != null).take(20)
+
+  override def toString: String = s"TableSink[$named]"
+}
+
+object TableSink {
+  val Format = "tailrace-table"
+
+  private[tables] val Table = "tailrace.table"
+  private[tables] val Of = "tailrace.format"
+  private[tables] val Keys = "tailrace.keys"
+  private[tables] val MergeSchema = "mergeschema"
+  private[tables] val Query = "tailrace.query"
+  private[tables] val Batch = "tailrace.batch"
+
+  /** Delta's error of a commit beside another one with the same application id. */
+  private val SameTransaction = "ConcurrentTransactionException"
+
+  /** Options of the writer that aren't those of a table. */
+  private[tables] def own(key: String): Boolean =
+    key.startsWith("tailrace.") || Set("checkpointlocation", "queryname", MergeSchema).contains(key)
+}
+
+/** Rows of a micro-batch that are versions of rows of a table, by their keys.
+  *
+  * {{{
+  *   batch    12:00 horizon 10 min [a]    12:00 horizon 1 hour [a, b]    12:01 amended [c]
+  *   newest   12:00 horizon 1 hour [a, b]                                12:01 amended [c]
+  *   table    12:00: replaced, unless its version is newer               12:01: its labels are replaced
+  * }}}
+  *
+  * A version is as new as its horizon, the final one is newer, and an amendment is the newest. An amendment has the keys
+  * and the labels only: the other columns of the row stay.
+  */
+private[tables] final class KeyedRows(table: TargetTable, batch: DataFrame, keys: Seq[String]) {
+  private val session = SparkPlans.session(batch)
+  private def has(name: String, dataType: DataType) =
+    batch.schema.exists(field => field.name == name && field.dataType == dataType)
+  private val hasHorizons = has("horizon", StringType) && has("final", BooleanType)
+  private val isMarked = has(Mark.Column, StringType)
+
+  private def isAmended(of: String) = s"($of.`${Mark.Column}` <=> '${Mark.Amended.reason}')"
+
+  /** A time, because it has an order and durations in Spark's words can be added to it. */
+  private def rank(of: String): Option[String] = Option.when(hasHorizons || isMarked) {
+    def at(year: Int) = s"timestamp_ntz'$year-01-01 00:00:00'"
+    val amended = if (isMarked) s"WHEN ${isAmended(of)} THEN ${at(9999)} " else ""
+    val early = s"WHEN NOT $of.`final` THEN ${at(1970)} + try_cast($of.`horizon` AS INTERVAL) "
+    s"CASE $amended${if (hasHorizons) early else ""}ELSE ${at(9998)} END"
+  }
+
+  private def newest: DataFrame = {
+    val number = OwnNames.of("number")
+    // Among equals, the same one is chosen each time.
+    def isHashed(of: DataType): Boolean = of match {
+      case StructType(fields) => fields.forall(field => isHashed(field.dataType))
+      case ArrayType(element, _) => isHashed(element)
+      case other => !other.isInstanceOf[MapType]
+    }
+    val hashed =
+      batch.schema.filter(field => isHashed(field.dataType)).map(field => TargetTable.quoted(field.name))
+    val order = (rank("s").toSeq :+ s"xxhash64(${hashed.mkString(", ")})").map(_ + " DESC").mkString(", ")
+    val by = keys.map(TargetTable.quoted(_)).mkString(", ")
+    val numbered =
+      batch.as("s").withColumn(number, expr(s"row_number() OVER (PARTITION BY $by ORDER BY $order)"))
+    numbered.where(col(number) === 1).drop(number)
+  }
+
+  /** Reads the batch once, whatever MERGE reads: it may read its source several times. */
+  def merge(batchId: Long): Unit = {
+    val rows = newest.persist(StorageLevel.MEMORY_AND_DISK)
+    try {
+      val nulls = keys.map(key => expr(s"count_if(${TargetTable.quoted(key)} IS NULL)"))
+      val counts = rows.agg(expr("count(*)"), nulls: _*).head()
+      val lacking = keys.zipWithIndex.collect { case (key, i) if counts.getLong(i + 1) > 0 => key }
+      if (lacking.nonEmpty) throw TableErrors.keyNull(table.name, batchId, lacking)
+      if (counts.getLong(0) > 0) {
+        rows.createOrReplaceTempView(KeyedRows.View)
+        try session.sql(statement): Unit
+        finally session.catalog.dropTempView(KeyedRows.View): Unit
+      }
+    } finally rows.unpersist(): Unit
+  }
+
+  private def statement: String = {
+    val names = batch.columns.toSeq.map(TargetTable.quoted(_))
+    val set = names.diff(keys.map(TargetTable.quoted(_))).map { name =>
+      val value =
+        if (isMarked) s"CASE WHEN ${isAmended("s")} THEN coalesce(s.$name, t.$name) ELSE s.$name END"
+        else s"s.$name"
+      s"t.$name = $value"
+    }
+    val newer = rank("s").zip(rank("t")).map { case (own, known) => s" AND coalesce($own >= $known, true)" }
+    val update =
+      if (set.isEmpty) "" else s"WHEN MATCHED${newer.mkString} THEN UPDATE SET ${set.mkString(", ")}"
+    val values = names.map("s." + _).mkString(", ")
+    val on = keys.map(TargetTable.quoted(_)).map(key => s"t.$key = s.$key").mkString(" AND ")
+    s"""MERGE INTO ${table.name} AS t USING ${KeyedRows.View} AS s ON $on $update
+       |WHEN NOT MATCHED THEN INSERT (${names.mkString(", ")}) VALUES ($values)""".stripMargin
+  }
+}
+
+private object KeyedRows {
+  private val View = "tailrace_batch"
+}
+
+/** Makes the table when the query is started: then the caller sees what is wrong. */
+object TableWriteCheck extends WriteCheck {
+  override def apply(start: QueryStart): Unit = start.sink match {
+    case ours: TableSink => ours.open(start.plan.schema)
+    case _ =>
+  }
+}
+
+/** The newest micro-batch of a query in an Iceberg table. The library isn't on the class path that Tailrace is built with. */
+private object IcebergHistory {
+
+  /** Follows the snapshots from the current one to its parents, as Iceberg's own sink does. */
+  def newest(table: Table, query: String): Option[Long] = {
+    val iceberg = call(table, "table")
+    call(iceberg, "refresh")
+    def snapshot(of: AnyRef) = call(iceberg, "snapshot", of)
+    val newest = Option(call(table, "branch")).fold(call(iceberg, "currentSnapshot"))(snapshot)
+    Iterator
+      .iterate(newest)(one => Option(call(one, "parentId")).map(snapshot).orNull)
+      .takeWhile(_ != null)
+      .map(call(_, "summary").asInstanceOf[java.util.Map[String, String]].asScala)
+      .collectFirst {
+        case summary if summary.get(TableSink.Query).contains(query) => summary(TableSink.Batch).toLong
+      }
+  }
+
+  private def call(of: AnyRef, name: String, arguments: AnyRef*): AnyRef = {
+    val types = arguments.map { case _: java.lang.Long => classOf[Long]; case other => other.getClass }
+    def fits(m: Method) = m.getName == name && m.getParameterTypes.toSeq == types
+    val method = of.getClass.getMethods.find(fits).get
+    method.setAccessible(true)
+    method.invoke(of, arguments: _*)
+  }
+}

@@ -1,0 +1,246 @@
+package io.tailrace.tables
+
+import scala.util.Try
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.spark.SPARK_VERSION
+import org.apache.spark.sql.catalyst.analysis.{ResolvedIdentifier, UnresolvedIdentifier}
+import org.apache.spark.sql.catalyst.expressions.Cast
+import org.apache.spark.sql.connector.catalog.{Table, TableCatalog, TableChange}
+import org.apache.spark.sql.functions.{lit, struct, transform, when}
+import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.{Column, DataFrame}
+
+import io.tailrace.common.Errors.{refuse, stateError}
+import io.tailrace.common._
+import io.tailrace.plan.Columns
+
+/** @param catalog  a class of the format's library
+  * @param library  its Maven coordinates
+  * @param settings that a session needs
+  */
+sealed abstract class TableFormat(
+    val name: String,
+    val catalog: String,
+    val library: String,
+    val settings: String
+) extends Choice
+
+object TableFormat {
+  private def spark = SPARK_VERSION.split('.').take(2).mkString(".")
+
+  case object Delta
+      extends TableFormat(
+        "delta",
+        "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        s"io.delta:delta-spark_${TableFormat.spark}_2.13",
+        "spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension, " +
+          "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"
+      )
+  case object Iceberg
+      extends TableFormat(
+        "iceberg",
+        "org.apache.iceberg.spark.SparkCatalog",
+        s"org.apache.iceberg:iceberg-spark-runtime-${TableFormat.spark}_2.13",
+        "spark.sql.catalog.NAME=org.apache.iceberg.spark.SparkCatalog, and the type of that catalog"
+      )
+  val all: Seq[TableFormat] = Seq(Delta, Iceberg)
+}
+
+/** The table that a query writes to, in one session.
+  *
+  * @param named its name, or its path
+  */
+private[tables] final class TargetTable(session: SparkSession, named: String, format: TableFormat) {
+  private lazy val parts: Seq[String] =
+    if (TargetTable.isPath(named))
+      Seq(format.name, TargetTable.qualified(named, session.sessionState.newHadoopConf()))
+    else session.sessionState.sqlParser.parseMultipartIdentifier(named)
+
+  private lazy val (catalog, identifier) =
+    session.sessionState.analyzer.execute(UnresolvedIdentifier(parts)) match {
+      case ResolvedIdentifier(catalog: TableCatalog, identifier) => (catalog, identifier)
+      case _ => throw TableErrors.notMade(named, s"${parts.head} is no catalog with tables")
+    }
+
+  /** In SQL. */
+  lazy val name: String = TargetTable.quoted(parts)
+
+  def load(): Table = catalog.loadTable(identifier)
+
+  private lazy val columns = schema()
+
+  private def schema() = StructType(load().columns.map(column => StructField(column.name, column.dataType)))
+
+  /** The same in the session of a query, which has catalogs of its own. */
+  def in(other: SparkSession): TargetTable = new TargetTable(other, TargetTable.quoted(whole), format)
+
+  /** With its catalog: a session's current catalog and database aren't those of its queries. */
+  private lazy val whole =
+    if (TargetTable.isPath(named)) parts
+    else catalog.name +: identifier.namespace.toSeq :+ identifier.name
+
+  /** Makes the table if there is none, and checks that rows fit.
+    *
+    * @param evolves whether columns are added
+    */
+  def open(rows: StructType, partitionColumns: Seq[String], evolves: Boolean): Unit = diagnosed {
+    // Iceberg's catalog keeps tables that it has loaded: the user's session would not see what the query writes.
+    in(SparkPlans.copyOf(session)).opened(rows, partitionColumns, evolves)
+  }
+
+  private def opened(rows: StructType, partitionColumns: Seq[String], evolves: Boolean): Unit = {
+    if (!catalog.tableExists(identifier)) make(rows, partitionColumns)
+    val provider = Option(load().properties.get(TableCatalog.PROP_PROVIDER))
+    provider
+      .filterNot(_.equalsIgnoreCase(format.name))
+      .foreach(other => throw TableErrors.format(named, other, format))
+    val unfit = TableColumns.unfit(rows, schema(), Nil, session.sessionState.conf.resolver)
+    val (added, others) = unfit.partition(_.table.isEmpty)
+    if (others.nonEmpty || (added.nonEmpty && !evolves)) throw TableErrors.columns(named, unfit.map(_.text))
+    if (added.nonEmpty) {
+      val changes =
+        added.map(one => TableChange.addColumn(one.path.toArray, SparkPlans.nullable(one.rows), true))
+      catalog.alterTable(identifier, changes: _*): Unit
+    }
+  }
+
+  private def make(rows: StructType, partitionColumns: Seq[String]): Unit = {
+    val written = StructType(
+      SparkPlans.nullable(rows).asInstanceOf[StructType].map(f => StructField(f.name, f.dataType))
+    )
+    val by =
+      if (partitionColumns.isEmpty) ""
+      else s"PARTITIONED BY (${partitionColumns.map(TargetTable.quoted(_)).mkString(", ")})"
+    session.sql(s"CREATE TABLE IF NOT EXISTS $name (${written.toDDL}) USING ${format.name} $by"): Unit
+  }
+
+  private def diagnosed[T](body: => T): T =
+    try body
+    catch {
+      case refused: TailraceAnalysisException => throw refused
+      // The library is one for another minor version of Spark.
+      case _: LinkageError => throw TableErrors.library(named, format)
+      case NonFatal(e) =>
+        val loader = Thread.currentThread.getContextClassLoader
+        if (Try(Class.forName(format.catalog, false, loader)).isFailure)
+          throw TableErrors.library(named, format)
+        throw TableErrors.notMade(named, Option(e.getMessage).getOrElse(e.toString).linesIterator.next())
+    }
+
+  /** The table's name of a column. */
+  def nameOf(column: String): String =
+    columns.names.find(session.sessionState.conf.resolver(_, column)).getOrElse(column)
+
+  /** Rows with the table's names and types. Columns that they lack are null, if the format doesn't fill them by itself. */
+  def fitted(rows: DataFrame): DataFrame = {
+    val resolver = session.sessionState.conf.resolver
+    val found = columns.flatMap { column =>
+      val own = rows.schema.find(field => resolver(field.name, column.name))
+      def lacking = Option.when(format == TableFormat.Iceberg)(lit(null).cast(column.dataType))
+      own
+        .map(field => TableColumns.fit(Columns.named(field.name), field.dataType, column.dataType, resolver))
+        .orElse(lacking)
+        .map(_.as(column.name))
+    }
+    rows.select(found: _*)
+  }
+}
+
+private[tables] object TargetTable {
+
+  /** A name in SQL has no slash but in backticks. */
+  def isPath(text: String): Boolean = text.contains('/') && !text.contains('`')
+
+  def quoted(parts: Seq[String]): String = parts.map(part => s"`${part.replace("`", "``")}`").mkString(".")
+
+  def quoted(column: String): String = quoted(Seq(column))
+
+  private def qualified(path: String, hadoopConf: Configuration): String = {
+    val of = LiteralPath.of(path)
+    of.getFileSystem(hadoopConf).makeQualified(of).toString
+  }
+}
+
+/** A column of the rows, or a field in one, that the table doesn't have, or has with a type that can't store it.
+  *
+  * @param path  as in SQL's ALTER TABLE: `labels.element.kind`
+  * @param table its type there
+  */
+private[tables] final case class UnfitColumn(path: Seq[String], rows: DataType, table: Option[DataType]) {
+  def text: String =
+    s"`${path.mkString(".")}` ${rows.sql}" + table.fold("")(of => s", which is ${of.sql} in the table")
+}
+
+private[tables] object TableColumns {
+  private type SameName = (String, String) => Boolean
+
+  def unfit(rows: DataType, table: DataType, path: Seq[String], same: SameName): Seq[UnfitColumn] =
+    (rows, table) match {
+      case (StructType(fields), StructType(known)) =>
+        fields.toSeq.flatMap { field =>
+          val at = path :+ field.name
+          known.find(one => same(one.name, field.name)) match {
+            case Some(one) => unfit(field.dataType, one.dataType, at, same)
+            case None => Seq(UnfitColumn(at, field.dataType, None))
+          }
+        }
+      case (ArrayType(element, _), ArrayType(known, _)) => unfit(element, known, path :+ "element", same)
+      case _ =>
+        val fits = isSame(rows, table) || Cast.canANSIStoreAssign(rows, table)
+        Option.when(!fits)(UnfitColumn(path, rows, Some(table))).toSeq
+    }
+
+  /** A value with the type of the table: fields of structs go by their names. */
+  def fit(value: Column, rows: DataType, table: DataType, same: SameName): Column = (rows, table) match {
+    case _ if isSame(rows, table) => value
+    case (StructType(fields), StructType(known)) =>
+      val found = known.toSeq.map { one =>
+        val own = fields.find(field => same(field.name, one.name))
+        val of = own.map(field => fit(value.getField(field.name), field.dataType, one.dataType, same))
+        of.getOrElse(lit(null).cast(one.dataType)).as(one.name)
+      }
+      when(value.isNotNull, struct(found: _*))
+    case (ArrayType(element, _), ArrayType(known, _)) => transform(value, fit(_, element, known, same))
+    case _ => value.cast(table)
+  }
+
+  private def isSame(one: DataType, other: DataType) = SparkPlans.nullable(one) == SparkPlans.nullable(other)
+}
+
+/** The errors of tables. */
+object TableErrors {
+  def batch(): TailraceAnalysisException = refuse("TAILRACE_TABLE_BATCH")
+
+  def library(table: String, format: TableFormat): TailraceAnalysisException = refuse(
+    "TAILRACE_TABLE_LIBRARY",
+    "table" -> table,
+    "format" -> format.name,
+    "library" -> format.library,
+    "settings" -> format.settings
+  )
+
+  def notMade(table: String, reason: String): TailraceAnalysisException =
+    refuse("TAILRACE_TABLE_NOT_MADE", "table" -> table, "reason" -> reason)
+
+  /** @param other the format that it has */
+  def format(table: String, other: String, format: TableFormat): TailraceAnalysisException =
+    refuse("TAILRACE_TABLE_FORMAT", "table" -> table, "other" -> other, "format" -> format.name)
+
+  def columns(table: String, unfit: Seq[String]): TailraceAnalysisException =
+    refuse("TAILRACE_TABLE_COLUMNS", "table" -> table, "columns" -> unfit.mkString("; "))
+
+  def keyNull(table: String, batch: Long, keys: Seq[String]): TailraceStateException =
+    stateError(
+      "TAILRACE_TABLE_KEY_NULL",
+      null,
+      "table" -> table,
+      "batch" -> batch,
+      "keys" -> keys.mkString(", ")
+    )
+
+  def twoWriters(table: String, batch: Long, cause: Throwable): TailraceStateException =
+    stateError("TAILRACE_TABLE_TWO_WRITERS", cause, "table" -> table, "batch" -> batch)
+}

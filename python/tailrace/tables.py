@@ -36,7 +36,7 @@ def write_table(
     one table.
 
     With `keys`, rows are merged: a row replaces the row of the table with equal keys. A micro-batch that runs
-    again gives the same table. Of several rows of one key in a micro-batch, one is written. If the rows have
+    again gives the same table. If a micro-batch has several rows of a key, one is written. If the rows have
     the columns `horizon` and `final` of `join(..., horizons=...)` or `early`, the newest version is written,
     and a version never replaces a newer one. A row with `_mark = 'amended'`, of `amend_for`, replaces only
     what isn't null in it: the features of the row stay. A null in a key column ends the query.

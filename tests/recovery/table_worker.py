@@ -23,7 +23,8 @@ def main() -> None:
     sides = worker_session.sides(spark, root, "left", "right")
     options: dict[str, Any] = {"on": "key", "left_time": "l_ts", "right_time": "r_ts", "after": "30 seconds"}
     joined = tailrace.join(*sides, **options)
-    name = lakes.table("examples", lake)
+    # Each process has a session catalog of its own, and Delta's is that one.
+    name = f"delta.`{root / 'table'}`" if lake == "delta" else lakes.table("examples", lake)
     writer = tailrace.write_table(joined, name, format=lake, keys=keys)
     writer = writer.option("checkpointLocation", str(root / "checkpoint"))
     query = writer.trigger(availableNow=True).start()

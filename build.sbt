@@ -22,7 +22,7 @@ ThisBuild / version := tailraceVersion
 ThisBuild / scalaVersion := Versions.scala
 // dev/release.py names a folder for a Maven repository of files.
 ThisBuild / publishTo := sys.env.get("TAILRACE_MAVEN").map(folder => MavenCache("release", file(folder)))
-// The same sources give the same jar, whichever commit they are of, and whenever it is built.
+// The same sources give the same jar, at any commit and any time.
 ThisBuild / packageTimestamp := Some(1262304000000L)
 ThisBuild / scalacOptions ++= Seq(
   "-deprecation",
@@ -198,8 +198,8 @@ def jar(spark: SparkMinor): Seq[Setting[_]] = {
       (ThisBuild / baseDirectory).value / "jvm" / "target" / s"${artifact}_2.13-$tailraceVersion.jar",
     // Scaladoc warns of links that it finds in no class path.
     Compile / doc / scalacOptions -= "-Xfatal-warnings",
-    // The index has one link to GroupedIterator, in a class that differs from run to run, whose bound Scaladoc doesn't know
-    // yet. The pages have the right one.
+    // Scaladoc's index has one link with an unresolved bound, in a class that varies between runs. The pages have the
+    // resolved one.
     Compile / doc := {
       val folder = (Compile / doc).value
       val index = folder / "index.js"

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Installs a release as its users will: from a package index and a Maven repository, both on loopback.
 
-    .venv/bin/python dev/rehearse.py                        what dev/release.py has left in dist/VERSION
+    .venv/bin/python dev/rehearse.py                        what dev/release.py has left in dist
     .venv/bin/python dev/rehearse.py --wheel build/wheel/tailrace-0.1.0-py3-none-any.whl     the index only
     .venv/bin/python dev/rehearse.py --spark 4.2            with the newest pyspark 4.2
 
-pip puts the wheel's dependencies into the index as it is configured, and then installs tailrace into a new
-environment from the index alone. README's first example runs there, and prints what README shows. It runs
-again by `spark-submit --packages`, without the package's jars. Neither has a PATH with a compiler of Java or
-sbt on it. Standard library only, and pip.
+pip, configured as usual, downloads the wheel's dependencies into the index, and then installs tailrace into
+a new environment from the index alone. README's first example runs there and has to print what README shows.
+It runs a second time with `spark-submit --packages`, without the package's jars. The PATH has neither javac
+nor sbt. Standard library only, and pip.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-# Programs of whom builds Tailrace, which users needn't have.
+# Programs that only a build needs.
 _OF_A_BUILD = re.compile(r"(javac|jar|jshell|sbtn?|scalac?|mvn|gradle)(\.\w+)?")
 _DEADLINE = 900
 _CONFIGURED = "tailrace.configure(builder).getOrCreate()"
-# Where the JVM has Tailrace from, told by the example itself.
+# Lines after the example that write down where the JVM loaded Tailrace from.
 _LOADED = """
 loader = spark._jvm.Thread.currentThread().getContextClassLoader()
 source = loader.loadClass("io.tailrace.TailraceExtensions").getProtectionDomain().getCodeSource()
@@ -209,9 +209,9 @@ def _by_packages(
     loaded = Path((folder / "loaded").read_text(encoding="utf-8"))
     resolved = sorted(file.name for file in (ivy / "jars").iterdir())
     if not loaded.is_file() or loaded.read_bytes() != jar.read_bytes():
-        raise RehearsalError(f"Spark has Tailrace from {loaded}, which isn't {jar}.")
+        raise RehearsalError(f"Spark loaded Tailrace from {loaded}, and expected are the bytes of {jar}.")
     if len(resolved) != 1:
-        raise RehearsalError(f"Ivy has resolved {', '.join(resolved)}: only Tailrace's jar was to come.")
+        raise RehearsalError(f"Ivy resolved {', '.join(resolved)}, and expected is Tailrace's jar alone.")
 
 
 def _example(

@@ -2,7 +2,7 @@
 """Makes a release of the commit that is checked out, in dist/VERSION, and publishes nothing.
 
     .venv/bin/python dev/release.py --cut           only changes CHANGELOG.md: Unreleased becomes the version
-    .venv/bin/python dev/release.py --rehearsal     any commit, a key for this once; installs what was built
+    .venv/bin/python dev/release.py --rehearsal     any commit, a throw-away key; installs the result
     .venv/bin/python dev/release.py --sign KEY      the release, of a clean tree with its tag
     .venv/bin/python dev/release.py --sign KEY --check-reproducible     builds twice, and compares
 
@@ -118,7 +118,7 @@ def objections(root: Path, version: str) -> list[str]:
 def build(root: Path, dist: Path, when: datetime) -> None:
     """Builds wheel, source distribution and Maven repository from a checkout.
 
-    The same commit gives the same bytes: what has a time has the given one, or a fixed one.
+    The same commit gives the same bytes: timestamps are `when`, or constants.
 
     Raises:
         ReleaseError: a build has failed; its output is on the terminal.
@@ -256,8 +256,8 @@ def check_reproducible(root: Path, dist: Path, when: datetime) -> None:
 
 
 @contextmanager
-def key_for_once(environ: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """A key of gpg's that is gone afterwards: its name, and the environment to use it in.
+def throwaway_key(environ: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """A key of gpg's that is deleted afterwards: its name, and the environment to use it in.
 
     Raises:
         ReleaseError: gpg isn't installed, or can't make a key.
@@ -327,7 +327,8 @@ def _release(root: Path, asked: argparse.Namespace) -> None:
         raise ReleaseError(" ".join(told))
     for one in told:
         print(f"A release would be refused: {one}", flush=True)
-    dist = root / "dist" / version
+    # A rehearsal leaves a release as it is.
+    dist = root / "dist" / (f"{version}-rehearsal" if asked.rehearsal else version)
     shutil.rmtree(dist, ignore_errors=True)
     dist.mkdir(parents=True)
     when = datetime.fromtimestamp(int(_git(root, "log", "-1", "--format=%ct")), UTC)
@@ -339,7 +340,7 @@ def _release(root: Path, asked: argparse.Namespace) -> None:
     _run(twine, root, os.environ)
     write_bills(dist, version, when)
     keys = (
-        key_for_once(os.environ)
+        throwaway_key(os.environ)
         if asked.sign is None and asked.rehearsal
         else nullcontext((asked.sign, os.environ))
     )
@@ -347,7 +348,7 @@ def _release(root: Path, asked: argparse.Namespace) -> None:
         if key is not None:
             checksums = {".md5", ".sha1"}
             sign([file for file in _files(dist) if file.suffix not in checksums], key, environ)
-        # Each of these two has the signatures of before in it.
+        # Both include the signatures above.
         for last in (partial(bundle, dist, version, when), partial(write_sums, dist)):
             written = last()
             if key is not None:

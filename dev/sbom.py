@@ -84,7 +84,7 @@ def of_jar(jar: Path, pom: Path, when: datetime) -> str:
         hashes=_hashes(jar.read_bytes()),
         purl=purl,
     )
-    # Maven reads those of tests, too, and nobody gets them.
+    # The POM has test dependencies, too, which no user gets.
     declared = [
         one for one in project.iterfind("{*}dependencies/{*}dependency") if one.findtext("{*}scope") != "test"
     ]

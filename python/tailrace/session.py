@@ -101,7 +101,7 @@ def _settings_outside(jar: str) -> dict[str, str]:
 
 
 def _check_java() -> None:
-    """Refuses a machine without Java, of which pyspark says only that its gateway process has exited."""
+    """Refuses a machine without Java. pyspark would only say that its gateway process has exited."""
     if (conf_dir(os.environ) / "spark-env.sh").is_file():
         # It may set JAVA_HOME for Spark alone.
         return

@@ -238,9 +238,9 @@ def test_checksums_are_of_all_files_and_find_a_change(dist: Path) -> None:
     assert subprocess.run(check, cwd=dist, check=False, capture_output=True).returncode == 1
 
 
-def test_a_signature_is_of_the_file_and_the_key_is_gone_afterwards(dist: Path) -> None:
+def test_a_signature_fits_its_file_alone_and_the_key_is_deleted(dist: Path) -> None:
     file = dist / "tailrace-0.1.0.tar.gz"
-    with release.key_for_once(os.environ) as (key, environ):
+    with release.throwaway_key(os.environ) as (key, environ):
         release.sign([file], key, environ)
         verify = ["gpg", "--batch", "--verify", f"{file}.asc", str(file)]
         assert subprocess.run(verify, env=environ, check=False, capture_output=True).returncode == 0
@@ -386,8 +386,10 @@ def test_contributing_has_the_commands_and_the_files_of_a_release(
     rehearsed: list[Path] = []
     monkeypatch.setattr(release, "build", lambda _root, dist, _when: release_files.write(dist))
     monkeypatch.setattr(rehearse, "rehearse", lambda _root, dist: rehearsed.append(dist))
+    (root / "dist" / VERSION).mkdir(parents=True)
     assert release.main(["--rehearsal"], root=root) == 0
-    dist = root / "dist" / VERSION
+    assert not list((root / "dist" / VERSION).iterdir()), "a release that is there is left as it is"
+    dist = root / "dist" / f"{VERSION}-rehearsal"
     assert rehearsed == [dist]
     table = section.split("<!-- release:files -->", 1)[1].split("\n\n", 1)[0]
     named = set(re.findall(r"^\| `([^`/]+)/?` ", table, re.MULTILINE))

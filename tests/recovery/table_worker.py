@@ -34,7 +34,7 @@ def main() -> None:
         spark.read.parquet(str(root / side)).toDF(*frame.columns)
         for side, frame in zip(("left", "right"), sides, strict=True)
     ]
-    found = {"table": spark.table(name), "expected": tailrace.join(*batch, **options)}
+    found = {"found": spark.table(name), "expected": tailrace.join(*batch, **options)}
     for of, frame in found.items():
         rows = frame.selectExpr("l_id", "transform(labels, label -> label.r_id) AS r_ids").collect()
         (root / f"{of}.json").write_text(json.dumps(sorted(map(list, rows))))

@@ -6,10 +6,10 @@ import json
 import random
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from killing import SEED, kill_count, run_to_the_end
 
+from arrivals import arrive, held
 from lakes import LAKES
 from streams import Row, arrow
 
@@ -24,15 +24,14 @@ _LAST = 10**6
 
 def _write(root: Path, files: int, rng: random.Random) -> None:
     for side in ("left", "right"):
-        (root / side).mkdir()
         for number in range(files):
             rows = [
                 Row(number * _ROWS + n, rng.randrange(8), number * _SECONDS + rng.randrange(_SECONDS))
                 for n in range(_ROWS)
             ]
-            pq.write_table(arrow(rows), root / side / f"{number:04d}.parquet")
+            arrive(root / side, number, arrow(rows))
         # Closes the windows of all others.
-        pq.write_table(arrow([Row(_LAST, 99, files * _SECONDS + 1000)]), root / side / f"{files:04d}.parquet")
+        arrive(held(root) / side, files, arrow([Row(_LAST, 99, files * _SECONDS + 1000)]))
 
 
 @pytest.mark.parametrize("keys", [None, ["l_id"]], ids=["append", "merge"])
@@ -43,5 +42,5 @@ def test_each_row_is_in_the_table_once(tmp_path: Path, lake: str, keys: list[str
     _write(tmp_path, kills * _FILES_PER_KILL, rng)
     (tmp_path / "table.json").write_text(json.dumps([lake, keys]))
     run_to_the_end(_WORKER, tmp_path, kills, rng)
-    found, expected = (json.loads((tmp_path / f"{of}.json").read_text()) for of in ("table", "expected"))
+    found, expected = (json.loads((tmp_path / f"{of}.json").read_text()) for of in ("found", "expected"))
     assert found == [row for row in expected if row[0] != _LAST]

@@ -93,8 +93,8 @@ final class TableSinkProvider extends StreamSinkProvider with DataSourceRegister
   *   keys                MERGE of the newest row of each key: again, it changes nothing
   * }}}
   *
-  * A batch that runs again may be in the table. Its operators have to run nevertheless: later batches need their state.
-  * So a batch of which no task has run is run through.
+  * A batch that runs again may be in the table. Its operators have to run nevertheless: the watermark and later batches
+  * need their results. So a batch of which no task has begun is run through.
   *
   * @param partitionColumns of a table that is made
   * @param evolves whether columns are added to the table

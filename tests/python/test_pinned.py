@@ -31,7 +31,7 @@ def test_signatures_conditions_metrics_and_the_server(spark: SparkSession, tmp_p
     assert not told, "\n".join([*told, "If that is meant: .venv/bin/python tests/python/pinning.py surface"])
 
 
-@pytest.mark.classic("reads plans")
+@pytest.mark.classic("reads the physical plan of each query")
 def test_plans(spark: SparkSession, tmp_path: Path) -> None:
     # Of all entries: the matrix takes a tenth of them in CI, and a plan costs no run.
     told: list[str] = []

@@ -233,6 +233,13 @@ private[tailrace] object SkippedBatch extends Logging {
 
   private val starts = new RunState[AtomicBoolean]
 
+  /** Runs the tasks of this thread's batch without its sink, which has the rows of an earlier run of it. */
+  def runThrough(session: SparkSession): Unit = {
+    session.sparkContext.setLocalProperty(Property, StreamingBatch.current(session).batchId.toString)
+    try StreamingBatch.runThrough(session)
+    finally session.sparkContext.setLocalProperty(Property, null)
+  }
+
   /** Call it in the query's thread when the sink is done with a batch, before the results of tasks are used.
     */
   def runIfSkipped(session: SparkSession): Unit = {
@@ -248,9 +255,7 @@ private[tailrace] object SkippedBatch extends Logging {
             "first batch of this run: it has them from an earlier run. Tailrace runs the tasks without the " +
             s"sink, for ${withoutTasks.map(_.nodeName).distinct.mkString(", ")}"
         )
-        session.sparkContext.setLocalProperty(Property, batch.batchId.toString)
-        try StreamingBatch.runThrough(session)
-        finally session.sparkContext.setLocalProperty(Property, null)
+        runThrough(session)
       }
     }
   }

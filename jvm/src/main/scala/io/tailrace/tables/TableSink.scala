@@ -6,6 +6,7 @@ import java.util.Locale
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
+import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.functions.{col, expr}
 import org.apache.spark.sql.sources.{DataSourceRegister, StreamSinkProvider}
@@ -18,6 +19,7 @@ import org.json4s.JsonAST.{JArray, JString}
 import org.json4s.jackson.JsonMethods.{compact, parse, render}
 
 import io.tailrace.common.{Arguments, CallDocument, Mark, OwnNames}
+import io.tailrace.driver.SkippedBatch
 import io.tailrace.plan.{Columns, WriteCheck}
 
 /** The arguments of [[io.tailrace.api.Tailrace.writeTable]] besides the table. Names and defaults are those of Python.
@@ -132,7 +134,7 @@ final class TableSink(
     if (begun.isZero && rows.getNumPartitions > 0) {
       // Only the first batch of a run may have been written by an earlier one.
       if (!isFirst) throw TableErrors.twoWriters(named, batchId, null)
-      StreamingBatch.runThrough(session)
+      SkippedBatch.runThrough(session)
     }
     isFirst = false
   }
@@ -212,9 +214,9 @@ private[tables] final class KeyedRows(table: TargetTable, batch: DataFrame, keys
       case other => !other.isInstanceOf[MapType]
     }
     val hashed =
-      batch.schema.filter(field => isHashed(field.dataType)).map(field => TargetTable.quoted(field.name))
+      batch.schema.filter(field => isHashed(field.dataType)).map(field => quoteIdentifier(field.name))
     val order = (rank("s").toSeq :+ s"xxhash64(${hashed.mkString(", ")})").map(_ + " DESC").mkString(", ")
-    val by = keys.map(TargetTable.quoted(_)).mkString(", ")
+    val by = keys.map(quoteIdentifier).mkString(", ")
     val numbered =
       batch.as("s").withColumn(number, expr(s"row_number() OVER (PARTITION BY $by ORDER BY $order)"))
     numbered.where(col(number) === 1).drop(number)
@@ -224,7 +226,7 @@ private[tables] final class KeyedRows(table: TargetTable, batch: DataFrame, keys
   def merge(batchId: Long): Unit = {
     val rows = newest.persist(StorageLevel.MEMORY_AND_DISK)
     try {
-      val nulls = keys.map(key => expr(s"count_if(${TargetTable.quoted(key)} IS NULL)"))
+      val nulls = keys.map(key => expr(s"count_if(${quoteIdentifier(key)} IS NULL)"))
       val counts = rows.agg(expr("count(*)"), nulls: _*).head()
       val lacking = keys.zipWithIndex.collect { case (key, i) if counts.getLong(i + 1) > 0 => key }
       if (lacking.nonEmpty) throw TableErrors.keyNull(table.name, batchId, lacking)
@@ -237,8 +239,8 @@ private[tables] final class KeyedRows(table: TargetTable, batch: DataFrame, keys
   }
 
   private def statement: String = {
-    val names = batch.columns.toSeq.map(TargetTable.quoted(_))
-    val set = names.diff(keys.map(TargetTable.quoted(_))).map { name =>
+    val names = batch.columns.toSeq.map(quoteIdentifier)
+    val set = names.diff(keys.map(quoteIdentifier)).map { name =>
       val value =
         if (isMarked) s"CASE WHEN ${isAmended("s")} THEN coalesce(s.$name, t.$name) ELSE s.$name END"
         else s"s.$name"
@@ -248,7 +250,7 @@ private[tables] final class KeyedRows(table: TargetTable, batch: DataFrame, keys
     val update =
       if (set.isEmpty) "" else s"WHEN MATCHED${newer.mkString} THEN UPDATE SET ${set.mkString(", ")}"
     val values = names.map("s." + _).mkString(", ")
-    val on = keys.map(TargetTable.quoted(_)).map(key => s"t.$key = s.$key").mkString(" AND ")
+    val on = keys.map(quoteIdentifier).map(key => s"t.$key = s.$key").mkString(" AND ")
     s"""MERGE INTO ${table.name} AS t USING ${KeyedRows.View} AS s ON $on $update
        |WHEN NOT MATCHED THEN INSERT (${names.mkString(", ")}) VALUES ($values)""".stripMargin
   }

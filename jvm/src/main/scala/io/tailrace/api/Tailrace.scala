@@ -309,18 +309,16 @@ object Tailrace {
       table: String,
       options: TableOptions = TableOptions()
   ): DataStreamWriter[Row] =
-    checkedForTable(frame, table, options).writeStream
-      .format(TableSink.Format)
-      .options(tableOptions(frame, table, options))
+    frame.toDF().writeStream.format(TableSink.Format).options(tableOptions(frame, table, options))
 
   private[api] def checkedForTable(frame: Dataset[_], table: String, options: TableOptions): DataFrame = {
-    checkNames(TableOptions.arguments.call, Nil, frame)
-    if (!frame.isStreaming) throw TableErrors.batch()
     tableOptions(frame, table, options): Unit
     frame.toDF()
   }
 
   private def tableOptions(frame: Dataset[_], table: String, options: TableOptions): Map[String, String] = {
+    checkNames(TableOptions.arguments.call, Nil, frame)
+    if (!frame.isStreaming) throw TableErrors.batch()
     val resolver = SparkPlans.session(frame).sessionState.conf.resolver
     options.ofWriter(table, new Columns(TableOptions.arguments, SparkPlans.analyzed(frame).output, resolver))
   }

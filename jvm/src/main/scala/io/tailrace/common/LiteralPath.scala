@@ -1,5 +1,6 @@
 package io.tailrace.common
 
+import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.DataFrameReader
 import org.apache.spark.sql.tailrace.SparkPlans
@@ -23,6 +24,12 @@ object LiteralPath {
   def of(text: String): Path =
     try new Path(text)
     catch { case e: IllegalArgumentException => throw Errors.pathInvalid(text, e.getMessage) }
+
+  /** The path with scheme and host, so that two names of one place are equal. */
+  def qualified(text: String, hadoopConf: Configuration): Path = {
+    val path = of(text)
+    path.getFileSystem(hadoopConf).makeQualified(path)
+  }
 
   /** A file or a directory in another one. */
   def in(directory: Path, name: String): Path = new Path(directory, s"./$name")

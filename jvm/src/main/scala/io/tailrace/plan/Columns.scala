@@ -3,6 +3,7 @@ package io.tailrace.plan
 import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, ExpressionInfo}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.{AnalysisException, Column}
@@ -61,7 +62,7 @@ private[tailrace] final class Columns(
 private[tailrace] object Columns {
 
   /** The column of this name, whatever characters it has. */
-  def named(name: String): Column = col(s"`${name.replace("`", "``")}`")
+  def named(name: String): Column = col(quoteIdentifier(name))
 
   /** The name of a column that a user gave as a Column. Other expressions are refused.
     *

@@ -3,10 +3,10 @@ package io.tailrace.tables
 import scala.util.Try
 import scala.util.control.NonFatal
 
-import org.apache.hadoop.conf.Configuration
 import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.catalyst.analysis.{ResolvedIdentifier, UnresolvedIdentifier}
 import org.apache.spark.sql.catalyst.expressions.Cast
+import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.connector.catalog.{Table, TableCatalog, TableChange}
 import org.apache.spark.sql.functions.{lit, struct, transform, when}
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
@@ -56,7 +56,7 @@ object TableFormat {
 private[tables] final class TargetTable(session: SparkSession, named: String, format: TableFormat) {
   private lazy val parts: Seq[String] =
     if (TargetTable.isPath(named))
-      Seq(format.name, TargetTable.qualified(named, session.sessionState.newHadoopConf()))
+      Seq(format.name, LiteralPath.qualified(named, session.sessionState.newHadoopConf()).toString)
     else session.sessionState.sqlParser.parseMultipartIdentifier(named)
 
   private lazy val (catalog, identifier) =
@@ -113,7 +113,7 @@ private[tables] final class TargetTable(session: SparkSession, named: String, fo
     )
     val by =
       if (partitionColumns.isEmpty) ""
-      else s"PARTITIONED BY (${partitionColumns.map(TargetTable.quoted(_)).mkString(", ")})"
+      else s"PARTITIONED BY (${partitionColumns.map(quoteIdentifier).mkString(", ")})"
     session.sql(s"CREATE TABLE IF NOT EXISTS $name (${written.toDDL}) USING ${format.name} $by"): Unit
   }
 
@@ -154,14 +154,7 @@ private[tables] object TargetTable {
   /** A name in SQL has no slash but in backticks. */
   def isPath(text: String): Boolean = text.contains('/') && !text.contains('`')
 
-  def quoted(parts: Seq[String]): String = parts.map(part => s"`${part.replace("`", "``")}`").mkString(".")
-
-  def quoted(column: String): String = quoted(Seq(column))
-
-  private def qualified(path: String, hadoopConf: Configuration): String = {
-    val of = LiteralPath.of(path)
-    of.getFileSystem(hadoopConf).makeQualified(of).toString
-  }
+  private def quoted(parts: Seq[String]): String = parts.map(quoteIdentifier).mkString(".")
 }
 
 /** A column of the rows, or a field in one, that the table doesn't have, or has with a type that can't store it.

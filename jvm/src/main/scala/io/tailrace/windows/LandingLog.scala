@@ -12,7 +12,6 @@ import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
 import io.tailrace.checkpoint.{BatchFiles, CheckedText, DurableFiles}
-import io.tailrace.common.LiteralPath
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
@@ -200,12 +199,6 @@ object LandingPaths {
 
   /** Rows without an event time. */
   val Untimed = "_untimed"
-
-  /** The folder with scheme and host, so that two names of one folder are equal. */
-  def qualified(folder: String, hadoopConf: Configuration): Path = {
-    val path = LiteralPath.of(folder)
-    path.getFileSystem(hadoopConf).makeQualified(path)
-  }
 
   /** The name of a window's directory, in the form of a partition. */
   def window(into: String, start: Long): String = s"$into=${WindowName.of(start)}"

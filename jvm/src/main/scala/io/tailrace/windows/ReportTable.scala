@@ -46,7 +46,7 @@ object ReportTable {
   /** @throws io.tailrace.common.TailraceAnalysisException TAILRACE_WINDOWS_NOT_FOUND */
   def read(session: SparkSession, folder: String): DataFrame = {
     val hadoopConf = session.sessionState.newHadoopConf()
-    val path = LandingPaths.qualified(folder, hadoopConf)
+    val path = LiteralPath.qualified(folder, hadoopConf)
     val settings = new LandingLog(new LandingPaths(path, ""), hadoopConf).folder
       .getOrElse(throw WindowErrors.notFound(path.toString))
     reports(session, path, settings.into)

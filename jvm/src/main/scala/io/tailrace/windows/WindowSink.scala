@@ -33,10 +33,10 @@ final class WindowSinkProvider extends StreamSinkProvider with DataSourceRegiste
       throw WindowOptions.arguments.invalid("outputMode", outputMode.toString, "append")
     val session = context.sparkSession.asInstanceOf[SparkSession]
     val hadoopConf = session.sessionState.newHadoopConf()
-    val folder = LandingPaths.qualified(named, hadoopConf)
+    val folder = LiteralPath.qualified(named, hadoopConf)
     parameters
       .get("path")
-      .filter(LandingPaths.qualified(_, hadoopConf) != folder)
+      .filter(LiteralPath.qualified(_, hadoopConf) != folder)
       .foreach(path => throw WindowErrors.sink(folder.toString, path))
     new WindowSink(session, partitionColumns, parameters - WindowSink.Folder)
   }
@@ -316,7 +316,7 @@ private[tailrace] final class WindowsResolution(child: LogicalPlan, sameName: (S
     val cure = s"${Columns.rename(options.into)} The column of windows takes another name with `into`."
     columns.checkAdded(options.into, cure)
     if (path.trim.isEmpty) throw WindowOptions.arguments.invalid("path", "", "a folder")
-    val folder = LandingPaths.qualified(path, session.sessionState.newHadoopConf())
+    val folder = LiteralPath.qualified(path, session.sessionState.newHadoopConf())
     val settings = options.settings(folder.toString, landing)
     val start = Alias(WindowStart(time, settings.windows), Start)()
     val plan = LandWindows(settings, start.toAttribute, Project(child.output :+ start, child))

@@ -56,7 +56,11 @@ def _run(*command: str) -> str:
 
 def _manifests(name: str) -> dict[str, dict[str, Any]]:
     """The objects of a folder of Kubernetes, by their kinds."""
-    text = _run(_program("kubectl"), "kustomize", f"kubernetes/{name}")
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        # No package of Debian is new enough for the patches, so .ci/run doesn't install it.
+        pytest.skip("kubectl isn't there")
+    text = _run(kubectl, "kustomize", f"kubernetes/{name}")
     return {one["kind"]: one for one in yaml.safe_load_all(text)}
 
 

@@ -42,13 +42,13 @@ def shown_example(repository: Path, document: str, name: str) -> tuple[str, str]
     return found[1], found[2]
 
 
-def examples(repository: Path, document: str) -> tuple[str, str]:
-    """All Python examples of a document as one script, and all that it is said to print.
+def examples(repository: Path, document: str, name: str = r"[\w-]+") -> tuple[str, str]:
+    """All Python examples of a document, or those of a name, as one script, and what they print there.
 
     Raises:
         LookupError: there are none.
     """
-    block = re.compile(r"<!-- example:[\w-]+ -->\n```python\n(.*?)```\n(?:\n```\n(.*?)```)?", re.DOTALL)
+    block = re.compile(rf"<!-- example:{name} -->\n```python\n(.*?)```\n(?:\n```\n(.*?)```)?", re.DOTALL)
     found = _there(block.findall(_text(repository, document)), f"{document} has no examples")
     return "\n".join(code for code, _ in found), "\n".join(shown for _, shown in found)
 

@@ -60,6 +60,12 @@ def test_the_first_example_and_the_tutorial_give_what_they_show(
     assert spark.range(1).count() == 1
 
 
+def test_the_join_that_readme_begins_with_is_the_one_of_its_program(repository: Path) -> None:
+    assert pages.example(repository, "README.md", "join") in pages.example(
+        repository, "README.md", "quickstart"
+    )
+
+
 def test_the_tutorial_shows_what_inspect_prints(
     spark: SparkSession, repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,7 @@ import datetime as dt
 import shutil
 import subprocess
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -146,11 +147,11 @@ def test_a_state_with_another_order_or_none(windows: LandedWindows) -> None:
     ]
     for name, options in others:
         other = WindowReader(windows.path, **options)
-        error = refusal(lambda other=other: other.load_state_dict(state))
+        error = refusal(partial(other.load_state_dict, state))
         assert error.condition == "TAILRACE_WINDOWS_STATE"
         assert f"`{name}`" in str(error)
     for wrong in ({}, {**state, "format": 2}, {**state, "window": "noon"}, {**state, "rows": None}):
-        error = refusal(lambda wrong=wrong: reader.load_state_dict(wrong))
+        error = refusal(partial(reader.load_state_dict, wrong))
         assert error.condition == "TAILRACE_WINDOWS_STATE"
 
 

@@ -71,7 +71,7 @@ def tensors(batch: pa.RecordBatch) -> dict[str, torch.Tensor]:
     return {name: _tensor(name, batch.column(name)) for name in batch.schema.names}
 
 
-def _tensor(name: str, column: pa.Array) -> torch.Tensor:
+def _tensor(name: str, column: pa.Array[Any]) -> torch.Tensor:
     kind = column.type
     number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     if not number or column.null_count:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -151,7 +151,8 @@ class WindowRows:
         for group in fragment.row_groups:
             begins[group.id] = at
             at += group.num_rows
-        columns = {
+        # A dict of expressions is no type of the stubs.
+        columns: Any = {
             name: ds.field(name).cast(pa.float64()) if name == selection.weights else ds.field(name)
             for name in schema.names
         }
@@ -174,7 +175,8 @@ class WindowRows:
     ) -> list[ds.ParquetFileFragment]:
         """The row groups of a file, without those whose statistics exclude the condition."""
         try:
-            return list(fragment.split_by_row_group(filter=where, schema=schema))
+            groups: Any = fragment.split_by_row_group(filter=where, schema=schema)
+            return list(groups)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             if where is None:
                 raise
@@ -188,8 +190,8 @@ class WindowRows:
         if batch.num_rows == 0:
             return
         if selection.weights is not None:
-            weights = batch.column(selection.weights)
-            good = pc.and_(pc.is_finite(weights), pc.greater(weights, 0.0))
+            weights: Any = batch.column(selection.weights)
+            good: Any = pc.and_(pc.is_finite(weights), pc.greater(weights, pa.scalar(0.0)))
             if pc.all(pc.fill_null(good, False)).as_py() is not True:
                 raise refusals.weight(selection.weights, self.window.path)
         yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
@@ -219,7 +221,10 @@ def _fragment(folder: WindowFolder, file: WindowFile) -> ds.ParquetFileFragment:
     # All of them are text: an inferred type would depend on the values that a window has.
     directories = ds.HivePartitioning(pa.schema([(name, pa.string()) for name in names]))
     values = directories.parse(file.inside)
-    return ds.ParquetFileFormat().make_fragment(file.path, folder.filesystem, partition_expression=values)
+    made: Any = ds.ParquetFileFormat().make_fragment(
+        file.path, folder.filesystem, partition_expression=values
+    )
+    return cast("ds.ParquetFileFragment", made)
 
 
 def _schema(fragment: ds.ParquetFileFragment) -> pa.Schema:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from tailrace.reading.batches import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
 
 
 def shuffled(batches: Iterable[pa.RecordBatch], rows: int, seed: Sequence[int]) -> Iterator[pa.RecordBatch]:
@@ -34,7 +35,7 @@ def shuffled(batches: Iterable[pa.RecordBatch], rows: int, seed: Sequence[int]) 
 
     def permuted() -> pa.Table:
         table = buffer.take(buffer.count)
-        return table.take(pa.array(np.argsort(generator.random_raw(table.num_rows), kind="stable")))
+        return table.take(np.argsort(generator.random_raw(table.num_rows), kind="stable"))
 
     for batch in batches:
         rest = batch

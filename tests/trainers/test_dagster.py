@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-import pages
 from landed_windows import LandedWindows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
-def test_the_guides_sensor_requests_a_run_for_each_complete_window(repository: Path, tmp_path: Path) -> None:
+def test_the_guides_sensor_requests_a_run_for_each_complete_window(
+    defined: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
     windows = LandedWindows(tmp_path / "clicks")
     windows.directory(0).mkdir()
-    code = pages.example(repository, "docs/guides/schedule.md", "dagster")
-    names: dict[str, Any] = {}
-    exec(code.replace('"/data/clicks"', repr(str(windows.path))), names)  # noqa: S102
+    names = defined("schedule", "dagster", windows.path)
     sensor, job = names["complete_windows"], names["train_on_clicks"]
     with dg.DagsterInstance.ephemeral() as instance:
         cursor = None

@@ -11,11 +11,10 @@ import pytest
 from feast import FeatureStore, RepoConfig
 
 import local_spark
-import pages
 import tailrace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -30,7 +29,7 @@ def spark() -> Iterator[SparkSession]:
 
 
 def test_the_offline_and_the_online_store_have_what_as_of_has(
-    spark: SparkSession, repository: Path, tmp_path: Path
+    spark: SparkSession, defined: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
     def rows(columns: str, *values: tuple[object, ...]) -> DataFrame:
         at = "timestamp'2026-01-01 12:00:00Z' + make_dt_interval(0, 0, 0, second) AS at"
@@ -51,8 +50,7 @@ def test_the_offline_and_the_online_store_have_what_as_of_has(
         entity_key_serialization_version=3,
     )
     store = FeatureStore(config=config)
-    names: dict[str, Any] = {}
-    exec(pages.example(repository, "docs/guides/trainers.md", "feast"), names)  # noqa: S102
+    names = defined("trainers", "feast")
     names["define"](store, str(tmp_path / "examples"))
     entities = pd.DataFrame(
         [(row.user_id, row.item, pd.Timestamp(row.at).tz_localize("UTC")) for row in impressions.collect()],

@@ -6,25 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 import mlflow
 
-import pages
 from landed_windows import LandedWindows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     import pytest
 
 
 def test_a_run_has_the_windows_and_their_reports(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    defined: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'mlflow.db'}")
     windows = LandedWindows(tmp_path / "clicks")
     windows.land(4, 3)
     windows.land(2)
-    names: dict[str, Any] = {}
-    exec(pages.example(repository, "docs/guides/trainers.md", "mlflow"), names)  # noqa: S102
+    names = defined("trainers", "mlflow")
     run_id = names["train"](windows.path)
     run = mlflow.get_run(run_id)
     assert run.data.metrics == {"rows": 9}

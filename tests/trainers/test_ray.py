@@ -9,12 +9,11 @@ import pyarrow.compute as pc
 import pytest
 import ray
 
-import pages
 from landed_windows import LandedWindows
 from tailrace.reading import WindowReader, ray_dataset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -63,9 +62,10 @@ def test_an_empty_result_is_empty(windows: LandedWindows) -> None:
     assert ray_dataset(WindowReader(windows.path, where=pc.field("id") < 0)).take_all() == []
 
 
-def test_the_guides_dataset_has_new_windows(windows: LandedWindows, repository: Path) -> None:
-    names: dict[str, Any] = {}
-    exec(pages.example(repository, "docs/guides/trainers.md", "ray"), names)  # noqa: S102
+def test_the_guides_dataset_has_new_windows(
+    windows: LandedWindows, defined: Callable[..., dict[str, Any]]
+) -> None:
+    names = defined("trainers", "ray")
     dataset, since = names["labelled"](windows.path)
     assert sorted(row["id"] for row in dataset.take_all()) == [one for one in every(windows) if one % 3 == 0]
     new = windows.land(5)

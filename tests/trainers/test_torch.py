@@ -10,21 +10,13 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-import pages
 from landed_windows import LandedWindows
 from tailrace import TailraceWatermarkError
 from tailrace.reading import WindowReader, torch_dataset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
-
-
-# A machine may have fewer cores than workers; torchdata calls what torch has deprecated.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
-    pytest.mark.filterwarnings("ignore:'set_vital' is deprecated"),
-]
 
 
 @pytest.fixture
@@ -143,10 +135,9 @@ def test_columns_that_no_tensor_can_have(windows: LandedWindows) -> None:
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_guides_training_resumes(
-    windows: LandedWindows, tmp_path: Path, repository: Path, workers: int
+    windows: LandedWindows, tmp_path: Path, defined: Callable[..., dict[str, Any]], workers: int
 ) -> None:
-    names: dict[str, Any] = {}
-    exec(pages.example(repository, "docs/guides/trainers.md", "torch"), names)  # noqa: S102
+    names = defined("trainers", "torch")
     torch.manual_seed(1)
     checkpoint = tmp_path / "checkpoint.pt"
     first = names["train"](windows.path, checkpoint, batches=2, workers=workers)

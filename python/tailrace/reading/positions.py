@@ -65,13 +65,9 @@ def loaded(state: Mapping[str, Any], order: Mapping[str, Any]) -> tuple[Position
             changed.
     """
     try:
-        known = state["format"]
-        if known == _FORMAT:
-            position, epoch, before = _read(state)
+        position, epoch, before = _read(state)
     except (KeyError, TypeError, ValueError) as error:
-        raise refusals.state(f"it isn't one ({error!r})") from error
-    if known != _FORMAT:
-        raise refusals.state(f"it has the format {known}, and this release knows {_FORMAT}")
+        raise refusals.state(f"it isn't one of this release ({error!r})") from error
     changed = [f"`{name}` ({before.get(name)!r} before)" for name in order if order[name] != before.get(name)]
     if position.window is not None and changed:
         within = f"it is within the window {position.window}"
@@ -80,6 +76,8 @@ def loaded(state: Mapping[str, Any], order: Mapping[str, Any]) -> tuple[Position
 
 
 def _read(state: Mapping[str, Any]) -> tuple[Position, int, dict[str, Any]]:
+    if state["format"] != _FORMAT:
+        raise ValueError(f"format {state['format']}")
     late = tuple(WindowFile(str(path), str(inside), int(size)) for path, inside, size in state["late"])
     names = (state["after"], state["window"])
     for name in names:

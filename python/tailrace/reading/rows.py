@@ -192,7 +192,7 @@ class WindowRows:
         if selection.weights is not None:
             weights: Any = batch.column(selection.weights)
             good: Any = pc.and_(pc.is_finite(weights), pc.greater(weights, pa.scalar(0.0)))
-            if pc.all(pc.fill_null(good, False)).as_py() is not True:
+            if pc.all(pc.fill_null(good, pa.scalar(False))).as_py() is not True:
                 raise refusals.weight(selection.weights, self.window.path)
         yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
@@ -230,7 +230,9 @@ def _fragment(folder: WindowFolder, file: WindowFile) -> ds.ParquetFileFragment:
 def _schema(fragment: ds.ParquetFileFragment) -> pa.Schema:
     """The columns of a file, and those of its directories."""
     values = ds.get_partition_keys(fragment.partition_expression)
-    return pa.schema([*fragment.physical_schema.remove_metadata(), *((name, pa.string()) for name in values)])
+    return pa.schema(
+        [*fragment.physical_schema.remove_metadata(), *(pa.field(name, pa.string()) for name in values)]
+    )
 
 
 def _check_weights(name: str, kind: pa.DataType, window: CompleteWindow) -> None:

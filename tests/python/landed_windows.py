@@ -45,7 +45,7 @@ class LandedWindows:
         at = 0
         for number, rows in enumerate(files):
             self.write(
-                self.directory(hour) / f"part-{number:05d}-7-c0ffee.snappy.parquet",
+                self.directory(hour) / f"part-{number:05d}-7-c0ffee.c000.snappy.parquet",
                 ids[at : at + rows],
                 group,
             )

@@ -96,7 +96,7 @@ def test_a_window_that_is_deleted_while_it_is_read(windows: LandedWindows) -> No
     reader = WindowReader(windows.path, batch_size=1)
     running = iter(reader)
     next(running)
-    (windows.directory(0) / "part-00001-7-c0ffee.snappy.parquet").unlink()
+    (windows.directory(0) / "part-00001-7-c0ffee.c000.snappy.parquet").unlink()
     error = refusal(lambda: list(running))
     assert error.condition == "TAILRACE_WINDOWS_READ_CHANGED"
     assert error.parameters["window"].endswith("window_start=20260101T120000Z")
@@ -115,7 +115,7 @@ def test_a_window_that_is_deleted_before_it_is_read(windows: LandedWindows) -> N
 
 
 def test_a_window_that_lacks_rows_of_its_report(windows: LandedWindows) -> None:
-    (windows.directory(0) / "part-00000-7-c0ffee.snappy.parquet").unlink()
+    (windows.directory(0) / "part-00000-7-c0ffee.c000.snappy.parquet").unlink()
     error = refusal(lambda: list(WindowReader(windows.path)))
     assert error.condition == "TAILRACE_WINDOWS_READ_CHANGED"
 
@@ -124,7 +124,7 @@ def test_a_state_within_a_window_that_has_changed_or_is_gone(windows: LandedWind
     reader = WindowReader(windows.path, batch_size=3)
     next(iter(reader))
     state = reader.state_dict()
-    windows.write(windows.directory(0) / "part-00002-9-moved.snappy.parquet", [70])
+    windows.write(windows.directory(0) / "part-00002-9-moved.c000.snappy.parquet", [70])
     reader.load_state_dict(state)
     assert refusal(lambda: list(reader)).condition == "TAILRACE_WINDOWS_READ_CHANGED"
     shutil.rmtree(windows.directory(0))
@@ -168,7 +168,7 @@ def test_another_epoch_within_a_window(windows: LandedWindows) -> None:
 
 
 def test_columns_that_differ_between_windows(windows: LandedWindows) -> None:
-    file = windows.directory(1) / "part-00000-7-c0ffee.snappy.parquet"
+    file = windows.directory(1) / "part-00000-7-c0ffee.c000.snappy.parquet"
     table = pq.read_table(file, partitioning=None)
     pq.write_table(table.append_column("more", pa.array([1.5] * 3)), file)
     error = refusal(lambda: list(WindowReader(windows.path)))
@@ -185,7 +185,7 @@ def test_columns_that_differ_between_windows(windows: LandedWindows) -> None:
 
 
 def test_a_condition_on_a_column_that_a_window_lacks(windows: LandedWindows) -> None:
-    file = windows.directory(1) / "part-00000-7-c0ffee.snappy.parquet"
+    file = windows.directory(1) / "part-00000-7-c0ffee.c000.snappy.parquet"
     pq.write_table(pq.read_table(file, partitioning=None).drop_columns(["label"]), file)
     reader = WindowReader(windows.path, columns=["id"], where=pc.field("label"))
     error = refusal(lambda: list(reader))

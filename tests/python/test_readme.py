@@ -233,6 +233,20 @@ def test_the_windows_example_waits_for_the_host_that_lags(
     assert spark.range(1).count() == 1
 
 
+def test_the_training_example_continues_where_it_was_stopped(
+    spark: SparkSession,
+    repository: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, shown = _example(repository, f"{GUIDES}/trainers.md", "trainers")
+    monkeypatch.chdir(tmp_path)
+    exec(_below(tmp_path, code, "logs", "clicks", "clicks-checkpoint"), {})  # noqa: S102
+    assert capsys.readouterr().out.strip() == shown.strip()
+    assert spark.range(1).count() == 1
+
+
 def _printed(code: str, directory: Path) -> list[str]:
     """The lines that a script prints in a process and a Spark of its own."""
     script = directory / "example.py"

@@ -63,11 +63,13 @@ def install(name: str, folder: Path = FOLDER) -> Path:
 
 def test(name: str, python: Path) -> bool:
     """Runs the tests of a system in its environment; True if they pass."""
-    command = [str(python), "-m", "pytest", f"tests/trainers/test_{name}.py", "-p", "no:cacheprovider"]
+    # A plugin by its name: mypy takes two files conftest.py for one module.
+    plugins = ["-p", "real_packages", "-p", "no:cacheprovider"]
+    command = [str(python), "-m", "pytest", f"tests/trainers/test_{name}.py", *plugins]
     environ = {
         **os.environ,
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYTHONPATH": str(REPOSITORY / "python"),
+        "PYTHONPATH": os.pathsep.join([str(REPOSITORY / "python"), str(REPOSITORY / "tests/trainers")]),
     }
     return subprocess.run(command, cwd=REPOSITORY, env=environ, check=False).returncode == 0
 

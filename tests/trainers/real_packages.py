@@ -1,4 +1,4 @@
-"""What the tests in environments of their own share (dev/trainers.py)."""
+"""What the tests in environments of their own share: a plugin that `dev/trainers.py` names."""
 
 from __future__ import annotations
 

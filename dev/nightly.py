@@ -117,9 +117,9 @@ STEPS: tuple[Step, ...] = (
         {"TAILRACE_FAULTS": "20"},
     ),
     Step("trainers", ["python", "dev/trainers.py"]),
-    # After the campaigns, which take the screenshots that its pages show.
+    Step("site-screenshots", ["pytest", "tests/python/test_screenshots.py", "tests/python/test_monitor.py"]),
     Step(
-        "site",
+        "site-pages",
         ["python", "-m", "sphinx", "-W", "--keep-going", "-q", "-c", "docs", ".", "build/docs"],
         {"TAILRACE_SCREENSHOTS": "required"},
     ),

@@ -74,6 +74,9 @@ final class UiPageSuite extends SparkSuite {
       captions
     )
     query.ended(failed = true)
+    assert(text(UiPage.of(Seq(query), now)).contains("Failed. Last micro-batch"))
+    query.started()
+    query.ended(failed = false)
     assert(text(UiPage.of(Seq(query), now)).contains("Ended. Last micro-batch"))
   }
 

@@ -254,7 +254,9 @@ object WatermarkText {
   private def source(source: SourceFacts, facts: WatermarkFacts): Seq[String] = {
     import source._
     val low = source.low.fold("no low watermark yet")(time => s"the low watermark ${iso(time)}")
-    val head = s"The $hosts hosts of the watermark '$name' have $low"
+    val head =
+      if (hosts == 1) s"The only host of the watermark '$name' has $low"
+      else s"The $hosts hosts of the watermark '$name' have $low"
     val missing = Option.when(unseen._2 > 0) {
       s"no row has arrived from ${counted(unseen._2, "host")}: ${some(unseen._1, unseen._2)}"
     }

@@ -264,10 +264,15 @@ private[monitor] final class QuerySeries(val labels: Seq[(String, String)]) {
   count(ProgressValues.queryCounts)
   started()
 
+  private var failed = false
+
   def started(): Unit = synchronized(state(active = true))
 
   def isActive: Boolean =
     synchronized(levels(ProgressValues.QueryPart).exists(v => v.metric.field == "active" && v.value == 1))
+
+  /** Whether its last run has ended with an error. */
+  def hasFailed: Boolean = synchronized(failed)
 
   def recent: RecentBatches = synchronized(batches)
 
@@ -287,6 +292,7 @@ private[monitor] final class QuerySeries(val labels: Seq[(String, String)]) {
 
   def ended(failed: Boolean): Unit = synchronized {
     state(active = false)
+    this.failed = failed
     count(ProgressValues.queryValues("failures" -> (if (failed) 1d else 0d)))
   }
 

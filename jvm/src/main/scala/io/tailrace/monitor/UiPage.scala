@@ -47,7 +47,8 @@ private[monitor] object UiPage {
 
   private def anchor(query: QuerySeries): String = s"query-${query.labels.toMap.apply("query_id")}"
 
-  private def state(query: QuerySeries): String = if (query.isActive) "running" else "ended"
+  private def state(query: QuerySeries): String =
+    if (query.isActive) "running" else if (query.hasFailed) "failed" else "ended"
 
   private def section(query: QuerySeries, now: Instant): Elem = {
     val labels = query.labels.toMap

@@ -240,7 +240,7 @@ def test_the_training_example_continues_where_it_was_stopped(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code, shown = _example(repository, f"{GUIDES}/trainers.md", "trainers")
+    code, shown = pages.shown_example(repository, f"{GUIDES}/trainers.md", "trainers")
     monkeypatch.chdir(tmp_path)
     exec(_below(tmp_path, code, "logs", "clicks", "clicks-checkpoint"), {})  # noqa: S102
     assert capsys.readouterr().out.strip() == shown.strip()

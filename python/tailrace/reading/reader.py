@@ -358,9 +358,7 @@ def _at_least(least: int, **values: int) -> None:
 
 
 def _waits(poll_seconds: float, stop: Callable[[], bool] | None) -> None:
-    if isinstance(poll_seconds, bool) or not isinstance(poll_seconds, int | float):
-        raise TypeError(f"`poll_seconds` is a number of seconds, not {type(poll_seconds).__name__}.")
-    if not 0 <= poll_seconds <= _LONGEST_WAIT:
+    if not 0 <= arguments.seconds(poll_seconds, "poll_seconds") <= _LONGEST_WAIT:
         allowed = f"from 0 to {_LONGEST_WAIT} seconds"
         raise arguments.refused(CALL, "poll_seconds", str(poll_seconds), allowed)
     if stop is not None and not callable(stop):

@@ -87,8 +87,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(REQUIREMENTS)}")
     failed = []
     for name in asked.names or REQUIREMENTS:
-        python = install(name)
-        if not asked.install and not test(name, python):
+        try:
+            python = install(name)
+            passed = asked.install or test(name, python)
+        except (subprocess.CalledProcessError, OSError) as error:
+            # The others are tested all the same.
+            print(f"{name}: {error}", file=sys.stderr)
+            passed = False
+        if not passed:
             failed.append(name)
     if failed:
         print(f"FAILED: {', '.join(failed)}")

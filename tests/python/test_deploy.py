@@ -95,6 +95,16 @@ def test_a_service_has_no_rights_of_root(name: str) -> None:
         assert Image.of(service["build"]["target"]).user == "10001"
 
 
+@pytest.mark.parametrize("name", COMPOSE["services"])
+def test_a_service_has_limits_and_starts_with_its_secrets(name: str) -> None:
+    service = COMPOSE["services"][name]
+    assert service["mem_limit"]
+    assert service["pids_limit"]
+    # Compose refuses secrets that aren't files in a service that is read only (docker/compose#12531).
+    given = [COMPOSE["secrets"][secret] for secret in service.get("secrets", ())]
+    assert not service.get("read_only") or all("file" in secret for secret in given)
+
+
 def test_what_compose_mounts_and_uses_is_there() -> None:
     for name, service in COMPOSE["services"].items():
         for volume in service.get("volumes", ()):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import subprocess
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
@@ -57,9 +60,18 @@ def test_the_file_is_small_and_names_no_registry_and_no_path(repository: Path) -
         assert re.fullmatch(r"[a-z0-9-]+==[\w.]+( ; .*)?", line), line
 
 
-def test_ci_installs_by_it(repository: Path) -> None:
+def test_ci_installs_by_it_from_a_folder_of_any_name(repository: Path, tmp_path: Path) -> None:
+    # pip takes a space for the end of a path, and not in a URL.
     script = (repository / ".ci/run").read_text(encoding="utf-8")
-    assert f'export PIP_CONSTRAINT="$PWD/{lock.CONSTRAINTS}"\n' in script
+    (line,) = re.findall(r"^PIP_CONSTRAINT=.*\nexport PIP_CONSTRAINT$", script, re.MULTILINE)
+    folder = tmp_path / "a clone #1 100%"
+    shutil.copytree(repository / ".ci", folder / ".ci")
+    command = f'set -eu\n{line}\n"$0" -m pip install --dry-run --no-index --no-deps pytest'
+    done = subprocess.run(
+        ["/bin/bash", "-c", command, sys.executable], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert "Could not open requirements file" not in done.stderr
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.skipif("PIP_CONSTRAINT" not in os.environ, reason="an environment without constraints")

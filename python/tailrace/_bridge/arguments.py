@@ -152,6 +152,13 @@ def rate(value: float, argument: str) -> float:
         ) from error
 
 
+def seconds(value: float, argument: str) -> float:
+    """The value itself; TypeError unless it is a number, which a bool is not here."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"`{argument}` is a number of seconds, not {type(value).__name__}.")
+    return value
+
+
 def names(values: str | Sequence[str], argument: str) -> list[str]:
     """Names as a list. One string isn't a list of its letters: each would be a name that nobody has.
 

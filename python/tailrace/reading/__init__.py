@@ -59,9 +59,12 @@ def torch_dataset(
         The dataset. It reads nothing before it is iterated over.
 
     Raises:
+        TailraceWatermarkError: the reader has a loaded state, which the dataset would ignore.
         TailraceError: torch isn't installed.
     """
     arguments.kind(reader, WindowReader, "reader")
+    if reader.resumes:
+        raise refusals.state("torch_dataset begins anew: load it into the dataset or the StatefulDataLoader")
     return _adapter("torch").WindowDataset(reader, convert)
 
 
@@ -82,7 +85,8 @@ def ray_dataset(reader: WindowReader, *, parts_per_window: int = 1) -> Dataset:
         The dataset. It reads rows when it is consumed.
 
     Raises:
-        TailraceWatermarkError: no window is complete, or an option doesn't fit.
+        TailraceWatermarkError: no window is complete, an option doesn't fit, or the reader has a loaded
+            state.
         TailraceError: Ray isn't installed.
     """
     arguments.kind(reader, WindowReader, "reader")
@@ -91,6 +95,8 @@ def ray_dataset(reader: WindowReader, *, parts_per_window: int = 1) -> Dataset:
         raise arguments.refused(call, "parts_per_window", str(parts_per_window), "1 or more")
     if reader.follows:
         raise arguments.refused(call, "follow", "True", "False: a Dataset of Ray has an end")
+    if reader.resumes:
+        raise refusals.state("ray_dataset has all windows of the reader: use `since`")
     windows = reader.windows()
     if not windows:
         raise refusals.none_complete(reader.path)

@@ -15,14 +15,17 @@ if TYPE_CHECKING:
 
 
 def rebatched(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches of so many rows each. The last one may have fewer."""
+    """Batches of so many rows each. The last one may have fewer.
+
+    A column has at most 2 GiB of text or bytes in a batch: rows with more are in several.
+    """
     buffer = Rows()
     for batch in batches:
         buffer.add(batch)
         while buffer.count >= rows:
-            yield buffer.take(rows).combine_chunks().to_batches()[0]
+            yield from buffer.take(rows).combine_chunks().to_batches()
     if buffer.count:
-        yield buffer.take(buffer.count).combine_chunks().to_batches()[0]
+        yield from buffer.take(buffer.count).combine_chunks().to_batches()
 
 
 def without_first(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyarrow import fs
 
+from tailrace._bridge import arguments
 from tailrace.reading import refusals
 
 if TYPE_CHECKING:
@@ -56,11 +58,13 @@ class WindowFile:
         path: in the file system.
         inside: the path below the directory of windows, with those that `partitionBy` has made.
         size: in bytes.
+        late: its rows arrived after the window had closed.
     """
 
     path: str
     inside: str
     size: int
+    late: bool = False
 
 
 class WindowFolder:
@@ -74,11 +78,19 @@ class WindowFolder:
     def __init__(self, path: str | os.PathLike[str], filesystem: fs.FileSystem | None = None) -> None:
         text = os.fspath(path)
         if filesystem is not None:
+            arguments.kind(filesystem, fs.FileSystem, "filesystem")
             self.filesystem, self.path = filesystem, filesystem.normalize_path(text)
         elif re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", text):
-            self.filesystem, self.path = fs.FileSystem.from_uri(text)
+            try:
+                self.filesystem, self.path = fs.FileSystem.from_uri(text)
+            except pa.ArrowInvalid as error:
+                allowed = f"a local path, or a URI that pyarrow knows ({error})"
+                raise arguments.refused(refusals.CALL, "path", text, allowed) from error
         else:
             self.filesystem, self.path = fs.LocalFileSystem(), os.path.abspath(text)  # noqa: PTH100 - also on S3
+        if isinstance(self.filesystem, fs.SubTreeFileSystem):
+            # Its own paths have no slash in front, and its root has no name.
+            self.path = self.path.strip("/")
         self.path = self.path.rstrip("/")
 
     def directories(self) -> list[tuple[datetime, str]]:
@@ -94,7 +106,9 @@ class WindowFolder:
         matches = [
             match
             for info in found
-            if info.type == fs.FileType.Directory and (match := _DIRECTORY.fullmatch(info.base_name))
+            if info.type == fs.FileType.Directory
+            and (match := _DIRECTORY.fullmatch(info.base_name))
+            and is_time(match["name"])
         ]
         kinds = sorted({match["into"] for match in matches})
         if len(kinds) > 1:
@@ -119,7 +133,7 @@ class WindowFolder:
                 # It may have been marked after the look at it, and before the look at the later ones.
                 window = self._window(directory) if later else None
                 if window is None and not self._is_there(directory):
-                    raise refusals.changed(f"{self.path}/{directory}")
+                    raise refusals.changed(self._at(directory))
                 if later and window is None:
                     raise refusals.out_of_order(self.path, directory, later[0])
             if window is None:
@@ -137,31 +151,38 @@ class WindowFolder:
         except FileNotFoundError as error:
             raise refusals.changed(window.path) from error
         if late:
-            found += self._below(f"{self.path}/{_LATE}/{window.path.rpartition('/')[2]}", missing=True)
+            found += self._below(self._at(_LATE, window.path.rpartition("/")[2]), late=True)
         return found
 
-    def _below(self, directory: str, *, missing: bool = False) -> list[WindowFile]:
-        selector = fs.FileSelector(directory, allow_not_found=missing, recursive=True)
-        above = directory.rpartition("/")[0]
+    def late_file(self, inside: str, size: int) -> WindowFile:
+        """A file of late rows that a state names, in this folder."""
+        return WindowFile(self._at(_LATE, inside), inside, size, late=True)
+
+    def _at(self, *names: str) -> str:
+        is_root = not self.path and isinstance(self.filesystem, fs.SubTreeFileSystem)
+        return "/".join(names if is_root else (self.path, *names))
+
+    def _below(self, directory: str, *, late: bool = False) -> list[WindowFile]:
+        selector = fs.FileSelector(directory, allow_not_found=late, recursive=True)
+        above = len(directory) - len(directory.rpartition("/")[2])
         files = (
-            WindowFile(info.path, info.path[len(above) + 1 :], info.size)
+            WindowFile(info.path, info.path[above:], info.size, late)
             for info in self.filesystem.get_file_info(selector)
             if info.type == fs.FileType.File
         )
-        # As readers of tables: these begin with an underscore or a dot, at any depth.
-        rows = (file for file in files if not any(part[0] in "_." for part in file.inside.split("/")))
+        rows = (file for file in files if not any(_is_hidden(part) for part in file.inside.split("/")))
         return sorted(rows, key=lambda file: file.path)
 
     def _is_there(self, directory: str) -> bool:
-        info = self.filesystem.get_file_info(f"{self.path}/{directory}")
+        info = self.filesystem.get_file_info(self._at(directory))
         return bool(info.type == fs.FileType.Directory)
 
     def _is_marked(self, directory: str) -> bool:
-        info = self.filesystem.get_file_info(f"{self.path}/{directory}/{MARKER}")
+        info = self.filesystem.get_file_info(self._at(directory, MARKER))
         return bool(info.type == fs.FileType.File)
 
     def _window(self, directory: str) -> CompleteWindow | None:
-        path = f"{self.path}/{directory}"
+        path = self._at(directory)
         try:
             with self.filesystem.open_input_stream(f"{path}/{MARKER}") as file:
                 text = file.read()
@@ -177,7 +198,23 @@ def _complete(name: str, path: str, report: Mapping[str, Any]) -> CompleteWindow
     if report["format"] not in _FORMATS:
         raise ValueError(f"format {report['format']}")
     end = datetime.fromisoformat(report["window_end"])
+    if end.tzinfo is None:
+        raise ValueError(f"window_end {end} has no time zone")
     return CompleteWindow(name, time_of(name), end, int(report["rows"]), path, report)
+
+
+def _is_hidden(name: str) -> bool:
+    """True for what readers of tables skip, at any depth. A partition of a column `_mark` isn't hidden."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def is_time(name: str) -> bool:
+    """True unless it is a date that there isn't."""
+    try:
+        time_of(name)
+    except ValueError:
+        return False
+    return True
 
 
 def time_of(name: str) -> datetime:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tailrace.reading import refusals
-from tailrace.reading.folders import WindowFile, time_of
+from tailrace.reading.folders import time_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,14 +23,14 @@ class Position:
         window: that of the window that is being read; None between two windows.
         rows: how many of its rows were emitted.
         digest: of its files.
-        late: its files of late rows. Others may come while it is read.
+        late: its files of late rows, by path below their folder and size. Others may come while it is read.
     """
 
     after: str | None = None
     window: str | None = None
     rows: int = 0
     digest: str = ""
-    late: tuple[WindowFile, ...] = ()
+    late: tuple[tuple[str, int], ...] = ()
 
 
 def saved(position: Position, epoch: int, order: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def saved(position: Position, epoch: int, order: Mapping[str, Any]) -> dict[str,
         "window": position.window,
         "rows": position.rows,
         "files": position.digest,
-        "late": [[file.path, file.inside, file.size] for file in position.late],
+        "late": [list(file) for file in position.late],
         "epoch": epoch,
         "order": dict(order),
     }
@@ -78,10 +78,13 @@ def loaded(state: Mapping[str, Any], order: Mapping[str, Any]) -> tuple[Position
 def _read(state: Mapping[str, Any]) -> tuple[Position, int, dict[str, Any]]:
     if state["format"] != _FORMAT:
         raise ValueError(f"format {state['format']}")
-    late = tuple(WindowFile(str(path), str(inside), int(size)) for path, inside, size in state["late"])
+    late = tuple((str(inside), int(size)) for inside, size in state["late"])
     names = (state["after"], state["window"])
     for name in names:
         if name is not None:
             time_of(name)
     position = Position(*names, int(state["rows"]), str(state["files"]), late)
-    return position, int(state["epoch"]), dict(state["order"])
+    epoch = int(state["epoch"])
+    if position.rows < 0 or epoch < 0:
+        raise ValueError("a negative number")
+    return position, epoch, dict(state["order"])

@@ -9,9 +9,12 @@ from __future__ import annotations
 import copy
 import time
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tailrace._bridge import arguments
 from tailrace._installation.extras import install
@@ -27,8 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pandas as pd  # type: ignore[import-untyped]
-    import pyarrow as pa
-    import pyarrow.compute as pc
     from pyarrow import fs
 
     from tailrace.reading.folders import CompleteWindow
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 # Of event times.
 _TICK = timedelta(microseconds=1)
+_FIRST = datetime(1, 1, 2, tzinfo=UTC)
+# A day.
+_LONGEST_WAIT = 86_400
 
 
 class WindowReader:
@@ -51,7 +55,7 @@ class WindowReader:
     batch has rows of one window, so the last one of each window may be shorter. Rows are shuffled within
     their window.
 
-    One pass at a time: the state is that of the newest one. Between two windows any option may change. A
+    The state is that of the newest pass. Between two windows any option may change. A
     state within a window is refused if another option would change which of its rows follow.
 
     Rows that arrived after their window had closed, and amendments, are in `_late`. `late` emits them, too.
@@ -117,8 +121,11 @@ class WindowReader:
         if not 0 <= rank < world_size:
             allowed = f"from 0 to {world_size - 1}, below `world_size`"
             raise arguments.refused(CALL, "rank", str(rank), allowed)
-        if poll_seconds < 0:
-            raise arguments.refused(CALL, "poll_seconds", str(poll_seconds), "0 or more")
+        _waits(poll_seconds, stop)
+        if where is not None:
+            arguments.kind(where, pc.Expression, "where")
+        if weights is not None:
+            arguments.text(weights, "weights")
         _with_zone(since=since, until=until)
         if late and world_size > 1:
             raise arguments.refused(CALL, "late", "True", "False with more than one worker")
@@ -139,6 +146,8 @@ class WindowReader:
         self._schema: pa.Schema | None = None
         self._position = Position()
         self._resumes = False
+        # Numbers the passes: an older one leaves the position alone.
+        self._passes = 0
 
     @property
     def path(self) -> str:
@@ -149,6 +158,11 @@ class WindowReader:
     def follows(self) -> bool:
         """True if it waits for further windows."""
         return self._follow
+
+    @property
+    def resumes(self) -> bool:
+        """True if a state was loaded, and no pass has begun since."""
+        return self._resumes
 
     def sharded(self, rank: int, of: int) -> WindowReader:
         """A reader of a part of this reader's rows, from the first window on.
@@ -198,6 +212,7 @@ class WindowReader:
         self._position, self._epoch = loaded(state, self._order())
         self._next_epoch = self._epoch
         self._resumes = True
+        self._passes += 1
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """A pass over the complete windows."""
@@ -205,7 +220,8 @@ class WindowReader:
             self._position = Position()
         self._resumes = False
         self._epoch = self._next_epoch
-        return self._pass(self._epoch)
+        self._passes += 1
+        return self._pass(self._passes, self._position, self._epoch)
 
     def pandas(self) -> Iterator[pd.DataFrame]:
         """A pass with each batch as a DataFrame of pandas."""
@@ -220,18 +236,24 @@ class WindowReader:
         rows = WindowRows(self._folder, window, late=self._late)
         return rebatched(self._rows(window, rows, self._next_epoch), self._batch_size)
 
-    def _pass(self, epoch: int) -> Iterator[pa.RecordBatch]:
-        for window in self._windows():
-            rows, position = self._opened(window)
+    def _pass(self, number: int, begin: Position, epoch: int) -> Iterator[pa.RecordBatch]:
+        for window in self._windows(begin):
+            rows, position = self._opened(window, begin)
             left = without_first(self._rows(window, rows, epoch), position.rows)
             emitted = position.rows
             for batch, is_last in _with_last(rebatched(left, self._batch_size)):
                 emitted += batch.num_rows
                 # Before the batch is given: a state that is taken then has it.
                 within = replace(position, window=window.name, rows=emitted)
-                self._position = Position(window.name) if is_last else within
+                self._moved(number, Position(window.name) if is_last else within)
                 yield batch
-            self._position = Position(window.name)
+            begin = Position(window.name)
+            self._moved(number, begin)
+
+    def _moved(self, number: int, position: Position) -> None:
+        """The new position of a pass. That of the newest pass is the reader's."""
+        if number == self._passes:
+            self._position = position
 
     def _rows(self, window: CompleteWindow, rows: WindowRows, epoch: int) -> Iterator[pa.RecordBatch]:
         """This worker's rows of a window, in their order, in batches of any length."""
@@ -243,25 +265,23 @@ class WindowReader:
             return batches
         start = int(window.start.timestamp() * 1_000_000)
         seed = [self._seed, epoch, self._share.rank, self._share.of, start & (2**63 - 1)]
-        return _shuffled(batches, self._shuffle, seed)
+        return _shuffled(batches, self._shuffle, seed, window.path)
 
-    def _opened(self, window: CompleteWindow) -> tuple[WindowRows, Position]:
+    def _opened(self, window: CompleteWindow, before: Position) -> tuple[WindowRows, Position]:
         """A window, and what was emitted of it. The files that were there then are to be there now."""
-        before = self._position
         if before.window == window.name:
-            files = self._folder.files(window) + list(before.late)
+            files = self._folder.files(window) + [self._folder.late_file(*file) for file in before.late]
             rows = WindowRows(self._folder, window, files=files)
             if rows.digest() != before.digest:
                 raise refusals.changed(window.path)
             return rows, before
         rows = WindowRows(self._folder, window, late=self._late)
-        inside = window.path + "/"
-        late = tuple(file for file in rows.files if not file.path.startswith(inside))
+        late = tuple((file.inside, file.size) for file in rows.files if file.late)
         return rows, Position(before.after, window.name, 0, rows.digest(), late)
 
-    def _windows(self) -> Iterator[CompleteWindow]:
-        """The windows of a pass, from its position on."""
-        begun, after = self._position.window, self._position.after
+    def _windows(self, begin: Position) -> Iterator[CompleteWindow]:
+        """The windows of a pass, from a position on."""
+        begun, after = begin.window, begin.after
         last = None if after is None else time_of(after)
         end: datetime | None = None
         while True:
@@ -273,6 +293,8 @@ class WindowReader:
                 begun, last, end = None, window.start, window.end
                 yield window
             if begun is not None:
+                if self._since is not None and time_of(begun) < self._since:
+                    raise refusals.state(f"it is within the window {begun}, and `since` is later")
                 gone = f"the window {begun}, which it is within, is no longer in {self.path}"
                 raise refusals.state(gone)
             if not self._follow:
@@ -285,7 +307,8 @@ class WindowReader:
 
     def _first_after(self, last: datetime | None) -> datetime | None:
         """Windows that begin later than this follow a window."""
-        since = None if self._since is None else self._since - _TICK
+        # No window of write_windows begins in the first year or the last one.
+        since = None if self._since is None else max(self._since, _FIRST) - _TICK
         return max((one for one in (last, since) if one is not None), default=None)
 
     def _is_over(self, start: datetime) -> bool:
@@ -297,22 +320,26 @@ class WindowReader:
 
     def _order(self) -> dict[str, Any]:
         """The options that decide which rows of a window are emitted in which order."""
-        where = self._selection.where
         return {
             "shuffle": self._shuffle,
             "seed": self._seed if self._shuffle else None,
             "rank": self._share.rank,
             "world_size": self._share.of,
-            "where": None if where is None else str(where),
+            "where": self._selection.condition(),
             "late": self._late,
         }
 
 
-def _shuffled(batches: Iterator[pa.RecordBatch], rows: int, seed: Sequence[int]) -> Iterator[pa.RecordBatch]:
+def _shuffled(
+    batches: Iterator[pa.RecordBatch], rows: int, seed: Sequence[int], window: str
+) -> Iterator[pa.RecordBatch]:
     # numpy is of an extra.
     from tailrace.reading.shuffling import shuffled  # noqa: PLC0415
 
-    return shuffled(batches, rows, seed)
+    try:
+        yield from shuffled(batches, rows, seed)
+    except pa.ArrowInvalid as error:
+        raise refusals.too_large(window, str(error)) from error
 
 
 def _with_last(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, bool]]:
@@ -328,6 +355,14 @@ def _at_least(least: int, **values: int) -> None:
     for name, value in values.items():
         if arguments.count(value, name) < least:
             raise arguments.refused(CALL, name, str(value), f"{least} or more")
+
+
+def _waits(poll_seconds: float, stop: Callable[[], bool] | None) -> None:
+    if not 0 <= arguments.seconds(poll_seconds, "poll_seconds") <= _LONGEST_WAIT:
+        allowed = f"from 0 to {_LONGEST_WAIT} seconds"
+        raise arguments.refused(CALL, "poll_seconds", str(poll_seconds), allowed)
+    if stop is not None and not callable(stop):
+        raise TypeError(f"`stop` is a function, not {type(stop).__name__}.")
 
 
 def _with_zone(**values: datetime | None) -> None:

@@ -48,7 +48,10 @@ def none_complete(path: str) -> TailraceError:
 
 def changed(window: str) -> TailraceError:
     """Files of a window are gone, or others."""
-    text = f"Files of {window} were deleted or replaced since it was listed, or since a saved state."
+    text = (
+        f"Files of {window} were added, deleted or replaced since it was complete, since it was listed, or "
+        "since a saved state."
+    )
     cure = "Restore them, or start without a state, with `since` after this window."
     return _refusal("TAILRACE_WINDOWS_READ_CHANGED", text, cure, window=window)
 
@@ -61,12 +64,27 @@ def schema(file: str, columns: str) -> TailraceError:
 
 
 def condition(where: str, file: str, reason: str) -> TailraceError:
-    """The condition doesn't fit the columns of a file."""
-    text = f"`where` is {where}, and {file} has no such columns: {reason.splitlines()[0]}."
+    """The condition doesn't fit the rows of a file."""
+    text = f"`where` is {where}, which doesn't fit the rows of {file}: {reason.partition(chr(10))[0]}."
     cure = (
-        "Name columns that all windows have, in their types, or read other windows with `since` and `until`."
+        "It has to be true or false. Name columns that all windows have, in their types, or read other "
+        "windows with `since` and `until`."
     )
     return _refusal("TAILRACE_WINDOWS_CONDITION", text, cure, where=where, file=file, reason=reason)
+
+
+def unreadable(file: str, reason: str) -> TailraceError:
+    """A file isn't Parquet, or is damaged."""
+    text = f"{file} can't be read as Parquet: {reason.partition(chr(10))[0]}."
+    cure = "Restore the file. If write_windows hasn't written it, move it away."
+    return _refusal("TAILRACE_WINDOWS_FILE", text, cure, file=file, reason=reason)
+
+
+def too_large(window: str, reason: str) -> TailraceError:
+    """The shuffled rows have more than an array of Arrow can have."""
+    text = f"`shuffle` is too large for the rows of {window}: {reason.partition(chr(10))[0]}."
+    cure = "A column has at most 2 GiB of text or bytes in the buffer: set a smaller `shuffle`."
+    return _refusal("TAILRACE_WINDOWS_SHUFFLE", text, cure, window=window, reason=reason)
 
 
 def weight(column: str, window: str) -> TailraceError:

@@ -10,6 +10,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 # Of a scan; no column of Spark's is called so.
 _CHOSEN = "\x00chosen"
 _SCANNED_ROWS = 8192
+# Spark writes timestamps as INT96 unless it is told otherwise. As nanoseconds, the default, the years before
+# 1677 and after 2262 would wrap around silently.
+_INT96 = ds.ParquetReadOptions(dictionary_columns=None, coerce_int96_timestamp_unit="us")
+# Of a condition and a file.
+_UNFIT = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,16 @@ class Selection:
     columns: Sequence[str] | None
     where: pc.Expression | None
     weights: str | None
+
+    def condition(self) -> str | None:
+        """`where` as text. Arrow leaves out the middle of long lists of values: then with a digest of all."""
+        if self.where is None:
+            return None
+        text = str(self.where)
+        if "..." not in text:
+            return text
+        (whole,) = cast("Any", self.where).__reduce__()[1]
+        return f"{text} {hashlib.sha256(whole.to_pybytes()).hexdigest()}"
 
     def names(self, known: Sequence[str]) -> list[str]:
         """The emitted columns of files with these columns."""
@@ -87,17 +103,24 @@ class WindowRows:
     ) -> None:
         self.window = window
         self.files = folder.files(window, late=late) if files is None else list(files)
-        try:
-            self._fragments = [_fragment(folder, file) for file in self.files]
-            self._counts = [sum(group.num_rows for group in one.row_groups) for one in self._fragments]
-        except FileNotFoundError as error:
-            raise refusals.changed(window.path) from error
-        if sum(self._counts) < window.rows:
+        self._fragments = [_fragment(folder, file) for file in self.files]
+        self._counts = [self._count(one) for one in self._fragments]
+        # Late rows aren't in the report.
+        counted = zip(self.files, self._counts, strict=True)
+        if sum(rows for file, rows in counted if not file.late) != window.rows:
             raise refusals.changed(window.path)
+
+    def _count(self, fragment: ds.ParquetFileFragment) -> int:
+        try:
+            return sum(group.num_rows for group in fragment.row_groups)
+        except FileNotFoundError as error:
+            raise refusals.changed(self.window.path) from error
+        except (pa.ArrowInvalid, OSError) as error:
+            raise refusals.unreadable(fragment.path, str(error)) from error
 
     def _all(self, schema: pa.Schema) -> list[str]:
         """The columns but the one of windows, which has one value here."""
-        into = self.window.path.rpartition("/")[2].partition("=")[0]
+        into = unquote(self.window.path.rpartition("/")[2].partition("=")[0])
         return [name for name in schema.names if name != into]
 
     def digest(self) -> str:
@@ -153,7 +176,9 @@ class WindowRows:
             at += group.num_rows
         # A dict of expressions is no type of the stubs.
         columns: Any = {
-            name: ds.field(name).cast(pa.float64()) if name == selection.weights else ds.field(name)
+            name: ds.field(name).cast(pa.float64(), safe=False)
+            if name == selection.weights
+            else ds.field(name)
             for name in schema.names
         }
         if selection.where is not None:
@@ -164,7 +189,7 @@ class WindowRows:
             if at >= last or at + group.num_rows <= first:
                 continue
             scanner = part.scanner(schema=whole, columns=columns, batch_size=_SCANNED_ROWS, batch_readahead=1)
-            for batch in scanner.to_batches():
+            for batch in _scanned(scanner, fragment.path, selection.where):
                 begin, end = max(first - at, 0), min(last - at, batch.num_rows)
                 at += batch.num_rows
                 if begin < end:
@@ -177,7 +202,7 @@ class WindowRows:
         try:
             groups: Any = fragment.split_by_row_group(filter=where, schema=schema)
             return list(groups)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        except _UNFIT as error:
             if where is None:
                 raise
             raise refusals.condition(str(where), fragment.path, str(error)) from error
@@ -186,7 +211,11 @@ class WindowRows:
         self, batch: pa.RecordBatch, selection: Selection, schema: pa.Schema
     ) -> Iterator[pa.RecordBatch]:
         if selection.where is not None:
-            batch = batch.filter(batch.column(batch.num_columns - 1)).select(schema.names)
+            chosen = batch.column(batch.num_columns - 1)
+            if not pa.types.is_boolean(chosen.type):
+                reason = f"its values have the type {chosen.type}"
+                raise refusals.condition(str(selection.where), self.window.path, reason)
+            batch = batch.filter(chosen).select(schema.names)
         if batch.num_rows == 0:
             return
         if selection.weights is not None:
@@ -216,12 +245,30 @@ class WindowRows:
             raise refusals.schema(file.path, ", ".join(differing))
 
 
+def _scanned(scanner: ds.Scanner, file: str, where: pc.Expression | None) -> Iterator[pa.RecordBatch]:
+    """The batches of a scan.
+
+    Raises:
+        TailraceWatermarkError: the file is damaged, or the condition has no value for some row.
+    """
+    try:
+        yield from scanner.to_batches()
+    except FileNotFoundError:
+        raise
+    except _UNFIT as error:
+        if where is None:
+            raise refusals.unreadable(file, str(error)) from error
+        raise refusals.condition(str(where), file, str(error)) from error
+    except OSError as error:
+        raise refusals.unreadable(file, str(error)) from error
+
+
 def _fragment(folder: WindowFolder, file: WindowFile) -> ds.ParquetFileFragment:
-    names = [part.partition("=")[0] for part in file.inside.split("/")[:-1]]
+    names = [unquote(part.partition("=")[0]) for part in file.inside.split("/")[:-1]]
     # All of them are text: an inferred type would depend on the values that a window has.
     directories = ds.HivePartitioning(pa.schema([(name, pa.string()) for name in names]))
     values = directories.parse(file.inside)
-    made: Any = ds.ParquetFileFormat().make_fragment(
+    made: Any = ds.ParquetFileFormat(read_options=_INT96).make_fragment(
         file.path, folder.filesystem, partition_expression=values
     )
     return cast("ds.ParquetFileFragment", made)

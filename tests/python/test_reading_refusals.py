@@ -286,3 +286,26 @@ def test_neither_a_library_for_training_nor_a_jvm_comes_with_it() -> None:
     code = "import sys, tailrace.reading; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert {"torch", "ray"}.isdisjoint(done.stdout.split())
+
+
+def test_a_part_that_there_isnt(windows: LandedWindows) -> None:
+    reader = WindowReader(windows.path)
+    for rank, of in ((0, 0), (4, 4), (-1, 2)):
+        assert refusal(partial(reader.sharded, rank, of)).condition == "TAILRACE_OPTION_INVALID"
+
+
+def test_a_state_that_is_text_or_has_more_rows_than_its_window(windows: LandedWindows) -> None:
+    reader = WindowReader(windows.path, batch_size=2)
+    next(iter(reader))
+    state = reader.state_dict()
+    for other in (None, "{}", [state]):
+        with pytest.raises(TypeError, match=r"`state` is a dict of `state_dict\(\)`, not"):
+            reader.load_state_dict(other)  # type: ignore[arg-type]
+    reader.load_state_dict({**state, "rows": 9})
+    error = refusal(lambda: list(reader))
+    assert error.condition == "TAILRACE_WINDOWS_STATE"
+    assert "9 rows" in str(error)
+
+
+def test_a_path_as_spark_writes_it(windows: LandedWindows) -> None:
+    assert WindowReader(f"file:{windows.path}").path == str(windows.path)

@@ -76,7 +76,8 @@ class WindowFolder:
     """
 
     def __init__(self, path: str | os.PathLike[str], filesystem: fs.FileSystem | None = None) -> None:
-        text = os.fspath(path)
+        # Spark writes URIs of local files with one slash.
+        text = re.sub(r"\Afile:/(?!/)", "file:///", os.fspath(path))
         if filesystem is not None:
             arguments.kind(filesystem, fs.FileSystem, "filesystem")
             self.filesystem, self.path = filesystem, filesystem.normalize_path(text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
@@ -27,7 +28,7 @@ from tailrace.reading.rows import Selection, Share, WindowRows
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pandas as pd  # type: ignore[import-untyped]
     from pyarrow import fs
@@ -170,7 +171,14 @@ class WindowReader:
         Args:
             rank: of the part, 0 to `of` - 1.
             of: how many parts there are.
+
+        Raises:
+            TailraceWatermarkError: there is no part of this number, or a reader of late rows is divided.
         """
+        _at_least(1, of=of)
+        _at_least(0, rank=rank)
+        if rank >= of:
+            raise arguments.refused(CALL, "rank", str(rank), f"less than {of}, the number of parts")
         if self._late and of > 1:
             raise arguments.refused(CALL, "late", "True", "False with more than one worker")
         other = copy.copy(self)
@@ -208,7 +216,10 @@ class WindowReader:
         Raises:
             TailraceWatermarkError: it is no state of a reader; or it is within a window, and options that
                 change the order of its rows have changed.
+            TypeError: it is no mapping, such as the text of one.
         """
+        if not isinstance(state, Mapping):
+            raise TypeError(f"`state` is a dict of `state_dict()`, not {type(state).__name__}.")
         self._position, self._epoch = loaded(state, self._order())
         self._next_epoch = self._epoch
         self._resumes = True
@@ -274,6 +285,9 @@ class WindowReader:
             rows = WindowRows(self._folder, window, files=files)
             if rows.digest() != before.digest:
                 raise refusals.changed(window.path)
+            if not self._late and before.rows > window.rows:
+                more = f"it has {before.rows} rows of the window {window.name}, which has {window.rows}"
+                raise refusals.state(more)
             return rows, before
         rows = WindowRows(self._folder, window, late=self._late)
         late = tuple((file.inside, file.size) for file in rows.files if file.late)

@@ -41,7 +41,7 @@ def none_complete(path: str) -> TailraceError:
     text = f"{path} has no complete window yet: none has a file _SUCCESS."
     cure = (
         "Wait for the low watermark of the query (`tailrace why` says what holds it back), or read with "
-        "`follow=True`."
+        "`follow=True`. If the query writes to another folder, name that one."
     )
     return _refusal("TAILRACE_WINDOWS_NONE_COMPLETE", text, cure, path=path)
 

@@ -80,7 +80,7 @@ def test_the_table_has_the_windows_of_the_folder_form(spark: SparkSession, tmp_p
     assert sorted(id_ for _, id_ in lake.ids()) == sorted(row.id for row in on_time)
     assert [id_ for _, id_ in lake.ids()] == [0, 1, 1000, 2, 1001, 1002]
     assert lake.written().columns == [*rows.columns[:-1], "window_start"]
-    assert {(at - NOON).total_seconds() for at, _ in lake.ids()} == {0, 10}
+    assert {at.timestamp() - NOON.timestamp() for at, _ in lake.ids()} == {0, 10}
     assert sorted(map(str, lake.written().drop("window_start").collect())) == sorted(
         str(row) for row in spark.createDataFrame(on_time, rows.schema).drop("window_start").collect()
     )
@@ -223,7 +223,7 @@ def test_partitions_and_the_wrong_form_of_a_folder(spark: SparkSession, tmp_path
     writer = writer.option("checkpointLocation", str(tmp_path / "logs" / "checkpoint"))
     writer.trigger(availableNow=True).start().awaitTermination()
     frame = spark.read.format("delta").load(where) if where else lake.written()
-    assert sorted((row.hour - NOON).total_seconds() for row in frame.collect()) == [0, 0]
+    assert sorted(row.hour.timestamp() - NOON.timestamp() for row in frame.collect()) == [0, 0]
     reports = tailrace.window_report(spark, lake.table, format=FORMAT)
     assert [row["rows"] for row in reports.collect()] == [2, 0]
     if where:

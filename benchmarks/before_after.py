@@ -45,8 +45,11 @@ _JOINS = {
     # In a JVM that has run it before: the order in which it compiles makes cold runs differ by a tenth.
     "join-warm": Workload(left=2_600_000, slices=20),
 }
-_WARM = {"join-warm": 2}
-_WORKLOADS = (*_JOINS, "replays", "replays-100000-producers", "watermark", "sync-join", "recursion")
+# How often a workload runs before in the JVM that is measured.
+_WARM = {"join-warm": 2, "replays-warm": 1, "recursion-warm": 1}
+_RECURSIONS = ("recursion", "recursion-warm")
+_REPLAYS = ("replays", "replays-warm", "replays-100000-producers")
+_WORKLOADS = (*_JOINS, *_REPLAYS, "watermark", "sync-join", *_RECURSIONS)
 _RECORDS = 5_000_000
 
 
@@ -55,7 +58,7 @@ def _write(workload: str, data: Path, sides: Mapping[str, Path], stack: ExitStac
     if workload in _JOINS:
         prepare(_JOINS[workload], data)
         return str(data)
-    if workload == "recursion":
+    if workload in _RECURSIONS:
         data.mkdir()
         forest.make(data, 1_000_000, 100_000)
         return str(data)
@@ -75,7 +78,7 @@ def _write(workload: str, data: Path, sides: Mapping[str, Path], stack: ExitStac
 
 def _fill(workload: str, servers: str, side: str, checkout: Path) -> None:
     """Writes a side's topic with its own package, whose form of metadata the other one may not know."""
-    producers = "1" if workload == "replays" else "100000"
+    producers = "100000" if workload == "replays-100000-producers" else "1"
     step = ["--load", "--servers", servers, "--topic", side, "--records", str(_RECORDS)]
     script = [sys.executable, str(_HERE / "replay_filter.py"), *step, "--producers", producers]
     subprocess.run(script, env=_environment(checkout), stdout=subprocess.DEVNULL, check=True)
@@ -103,14 +106,14 @@ def run_once(workload: str, data: str, scratch: Path, side: str) -> dict[str, An
             warm=_WARM.get(workload, 0),
         )
         return asdict(launch(spec, timeout=900))
-    step = ["--once", "tailrace"]
+    step, warm = ["--once", "tailrace"], str(_WARM.get(workload, 0))
     if workload == "watermark":
         script, more = _HERE / "watermark" / "overhead.py", ["--data", data, "--checkpoint", str(scratch)]
-    elif workload == "recursion":
+    elif workload in _RECURSIONS:
         scratch.mkdir()
         for part in ("nodes", "parents"):
             (scratch / part).symlink_to(Path(data) / part)
-        script, more = _HERE / "recursion.py", ["--root", str(scratch)]
+        script, more = _HERE / "recursion.py", ["--root", str(scratch), "--warm", warm]
     elif workload == "sync-join":
         scratch.mkdir()
         script, more = _HERE / "sync_join.py", ["--data", data, "--scratch", str(scratch)]
@@ -125,6 +128,8 @@ def run_once(workload: str, data: str, scratch: Path, side: str) -> dict[str, An
             str(_RECORDS // 10),
             "--checkpoint",
             str(scratch),
+            "--warm",
+            warm,
         ]
     return dict(session.launch(str(script), [*step, *more]))
 

@@ -1,6 +1,6 @@
-"""Writes the numbers of README.md and docs/explanation/speed.md from the files in benchmarks/results.
+"""Writes the numbers of README.md, docs/explanation/speed.md and its chart from benchmarks/results.
 
-    python benchmarks/claims.py            # rewrites the generated blocks
+    python benchmarks/claims.py            # rewrites the generated blocks and the chart
     python benchmarks/claims.py --check    # exit code 1 if a block differs from its result file
 
 A block stands between `<!-- numbers:NAME -->` and `<!-- /numbers -->`. Speed-up, CPU per row, versions,
@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
+
+from bar_chart import bar_chart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -158,6 +160,21 @@ def _compared() -> list[str]:
     return [*lines, "", f"{how.capitalize()}, cold JVMs, {cpu}, {day}, commit `{result.commit}`."]
 
 
+_BARS = {
+    "tailrace": "Tailrace",
+    "spark-format-4": "Spark {spark}, join and collect_list",
+    "flink-heap": "Flink {flink}, a function by hand, heap",
+    "flink-rocksdb": "Flink {flink}, the same function, RocksDB",
+}
+
+
+def _speed_chart() -> str:
+    result = _current("peers-2600000")
+    versions = {of: result.version(of) for of in ("spark", "flink")}
+    bars = [(words.format(**versions), result.rate(engine)) for engine, words in _BARS.items()]
+    return bar_chart("The label join: rows per second of four engines", "rows per second", bars)
+
+
 def _measured() -> list[str]:
     """When and where each result that the page quotes was measured."""
     page = (_REPOSITORY / "docs/explanation/speed.md").read_text(encoding="utf-8")
@@ -171,6 +188,7 @@ def _measured() -> list[str]:
     return lines
 
 
+_PICTURES: Mapping[str, Callable[[], str]] = {"docs/images/speed.svg": _speed_chart}
 _BLOCKS: Mapping[str, Callable[[], list[str]]] = {"peers": _compared, "measured": _measured}
 
 
@@ -203,10 +221,10 @@ def main(arguments: list[str]) -> int:
     check = parser.parse_args(arguments).check
     differ = []
     try:
-        for name in _DOCUMENTS:
+        for name in (*_DOCUMENTS, *_PICTURES):
             document = _REPOSITORY / name
-            text = document.read_text(encoding="utf-8")
-            new = generated(text)
+            text = document.read_text(encoding="utf-8") if document.exists() else ""
+            new = _PICTURES[name]() if name in _PICTURES else generated(text)
             if new != text:
                 differ.append(name)
                 if not check:

@@ -116,6 +116,7 @@ STEPS: tuple[Step, ...] = (
         ],
         {"TAILRACE_FAULTS": "20"},
     ),
+    Step("trainers", ["python", "dev/trainers.py"]),
     Step("memory", ["pytest", "tests/python/test_memory.py"], {"TAILRACE_MEMORY": "64,128,512"}),
     Step("release", ["python", "dev/release.py", "--rehearsal", "--check-reproducible"]),
     Step("large-state", ["pytest", "tests/python/test_large_state.py"], {"TAILRACE_LARGE": "1"}),

@@ -7,8 +7,9 @@
 
 pip, configured as usual, downloads the wheel's dependencies into the index, and then installs tailrace into
 a new environment from the index alone. README's first example runs there and has to print what README shows.
-It runs a second time with `spark-submit --packages`, without the package's jars. The PATH has neither javac
-nor sbt. Standard library only, and pip.
+So have a newcomer's first three projects (walk.py), for which pip installs more packages from the index.
+The example runs a second time with `spark-submit --packages`, without the package's jars. The PATH has
+neither javac nor sbt. Standard library only, and pip.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pages
+import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -77,20 +81,6 @@ def served(folder: Path) -> Iterator[str]:
         finally:
             server.shutdown()
             thread.join()
-
-
-def first_example(root: Path) -> tuple[str, str]:
-    """README's first example, and the output that is shown after it.
-
-    Raises:
-        RehearsalError: README has none.
-    """
-    text = (root / "README.md").read_text(encoding="utf-8")
-    block = re.compile(r"<!-- example:quickstart -->\n```python\n(.*?)```\n\n```\n(.*?)```", re.DOTALL)
-    found = block.search(text)
-    if found is None:
-        raise RehearsalError("README.md has no block example:quickstart with its output.")
-    return found[1], found[2]
 
 
 def runtime(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
@@ -150,13 +140,14 @@ def rehearse(root: Path, dist: Path | None, *, wheel: Path | None = None, spark:
                 f"{dist} has {len(wheels)} wheels of tailrace: run dev/release.py --rehearsal."
             )
         wheel = wheels[0]
-    code, shown = first_example(root)
+    code, shown = pages.shown_example(root, "README.md", "quickstart")
     with tempfile.TemporaryDirectory(prefix="tailrace-rehearsal-") as temporary:
         place = Path(temporary)
         site = place / "site"
         pinned = [f"pyspark=={spark}.*"] if spark else []
         gather = [sys.executable, "-m", "pip", "wheel", "--quiet", "--wheel-dir", str(site / "files")]
-        line = [*gather, str(wheel.absolute()), *pinned]
+        extra, *more = walk.REQUIRED
+        line = [*gather, f"{wheel.absolute()}[{extra}]", *more, *pinned]
         _step("The wheel's dependencies, into the index", line, place, dict(os.environ))
         write_index(site)
         if dist is not None:
@@ -167,9 +158,12 @@ def rehearse(root: Path, dist: Path | None, *, wheel: Path | None = None, spark:
         with served(site) as url:
             version = wheel.name.split("-")[1]
             install = f"-m pip install --quiet --no-cache-dir --only-binary :all: --index-url {url}/simple"
-            line = [str(python), *install.split(), f"tailrace=={version}", *pinned]
-            _step("pip install tailrace", line, place, environ)
+            line = [str(python), *install.split(), *pinned]
+            _step("pip install tailrace", [*line, f"tailrace=={version}"], place, environ)
             _example("README's first example", [str(python)], code, shown, place / "first", environ)
+            more = [f"tailrace[{extra}]=={version}", *more]
+            _step(f"pip install {' '.join(more)}", [*line, *more], place, environ)
+            walk.walk(root, place / "projects", python, environ, _step)
             if dist is None:
                 print("== left out: spark-submit --packages, for a wheel alone", flush=True)
             else:
@@ -280,7 +274,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         dist = asked.dist if asked.dist or asked.wheel else _only_release(REPOSITORY / "dist")
         rehearse(REPOSITORY, dist, wheel=asked.wheel, spark=asked.spark)
-    except RehearsalError as error:
+    except (RehearsalError, walk.WalkError, LookupError) as error:
         print(f"rehearsal: {error}", file=sys.stderr)
         return 1
     return 0

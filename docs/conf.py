@@ -51,7 +51,6 @@ nb_execution_mode = "auto"
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_output_stderr = "remove"
-nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # no script of another site: the slider isn't on the page
 
 # The signature has the types as a user writes them.
 autodoc_typehints = "none"

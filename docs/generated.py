@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ _ROOT = Path(__file__).parents[1]
 _CONDITIONS = _ROOT / "jvm/src/main/resources/error/tailrace-error-conditions.json"
 _METRICS = _ROOT / "jvm/src/main/resources/io/tailrace/monitor/metrics.json"
 _REFERENCE = _ROOT / "docs/reference"
+_SCREENSHOT = re.compile(r"<!-- screenshot:([a-z-]+) (.*?) -->", re.DOTALL)
 _SECTION = re.compile(r"(Args|Attributes|Returns|Raises|Source|Yields):\s*")
 
 
@@ -32,7 +34,27 @@ def setup(app: Sphinx) -> dict[str, bool]:
     # Before napoleon reads the sections.
     app.connect("autodoc-process-docstring", _examples, priority=100)
     app.connect("doctree-read", _left_out_of_search)
+    app.connect("source-read", _with_screenshots)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _with_screenshots(app: Sphinx, _: str, source: list[str]) -> None:
+    """Puts a picture where a page has `<!-- screenshot:NAME what it shows -->`.
+
+    The browser's tests have taken it of the program as it is, and none is in the repository. Without its file
+    the page has no picture, unless TAILRACE_SCREENSHOTS is "required".
+    """
+
+    def picture(found: re.Match[str]) -> str:
+        file = f"build/screenshots/{found[1]}.png"
+        app.env.note_dependency(str(_ROOT / file))
+        if (_ROOT / file).exists():
+            return f"![{' '.join(found[2].split())}](/{file})"
+        if os.environ.get("TAILRACE_SCREENSHOTS") == "required":
+            raise FileNotFoundError(f"{file} is missing: test_screenshots.py and test_monitor.py take it.")
+        return ""
+
+    source[0] = _SCREENSHOT.sub(picture, source[0])
 
 
 def _left_out_of_search(app: Sphinx, _: object) -> None:

@@ -1,4 +1,4 @@
-"""What the notebook draws: a timeline of a join in SVG, and tables in HTML."""
+"""The notebook's drawings: a timeline of a join in SVG, tables in HTML, and a slider over such pictures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _LEFT, _RIGHT, _TOP = 104, 240, 26  # for the lanes' names, for their notes, for the lines' names
 _LANE, _MINUTE, _BAR = 24, 13, 16
@@ -153,3 +153,39 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 
     lines = [line("th", columns), *(line("td", row) for row in rows)] if rows else []
     return f"<p><b>{html.escape(title)}</b></p>\n<table>\n" + "\n".join(lines) + "\n</table>"
+
+
+# Each frame is there from the beginning, so that the slider needs no Python behind it: it works on a page of
+# the site, too. Without scripts there is no slider, and the first frame is seen.
+_SLIDER = """<div id="{name}">
+<p hidden><label>{label} <input type="range" min="0" max="{last}" value="{at}" style="width: 60%"></label>
+<output>{first}</output></p>
+{frames}
+<script>{{
+const slider = document.getElementById("{name}");
+const input = slider.querySelector("input");
+const frames = [...slider.querySelectorAll("[data-frame]")];
+slider.querySelector("p").hidden = false;
+input.addEventListener("input", () => {{
+  frames.forEach((frame, number) => {{ frame.hidden = number !== input.valueAsNumber; }});
+  const now = frames[input.valueAsNumber].dataset.frame;
+  slider.querySelector("output").textContent = now;
+  input.setAttribute("aria-valuetext", now);
+}});
+}}</script>
+</div>"""
+
+
+def slider(name: str, label: str, frames: Mapping[str, str], first: str) -> str:
+    """Pictures, of which a slider chooses the one that is seen.
+
+    Args:
+        name: the element's id.
+        label: in front of the slider.
+        frames: the pictures in HTML, by what the slider shows then.
+        first: the one that is seen at first.
+    """
+    hidden = {text: "" if text == first else " hidden" for text in frames}
+    shown = [f'<div data-frame="{text}"{hidden[text]}>{picture}</div>' for text, picture in frames.items()]
+    numbers = {"last": len(frames) - 1, "at": list(frames).index(first)}
+    return _SLIDER.format(name=name, label=label, first=first, frames="\n".join(shown), **numbers)

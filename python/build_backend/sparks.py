@@ -104,8 +104,14 @@ def get(version: str, cache: Path) -> Path:
     with tempfile.TemporaryDirectory(dir=cache, prefix=f".{version}-") as temporary:
         aside = Path(temporary, "whole")
         line = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(aside)]
+        # A constraint names the one version of pyspark that the rest of the environment has.
+        environ = {name: value for name, value in os.environ.items() if name != "PIP_CONSTRAINT"}
         done = subprocess.run(
-            [*line, f"pyspark=={version}"], check=False, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno()
+            [*line, f"pyspark=={version}"],
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=sys.stderr.fileno(),
+            env=environ,
         )
         if done.returncode != 0 or not list(aside.glob("pyspark/jars/*.jar")):
             raise SparkError(

@@ -128,6 +128,8 @@ _BY_CALL: Mapping[str, type[TailraceError]] = {
     "tailrace.stamp_watermark": TailraceWatermarkError,
     "tailrace.write_windows": TailraceWatermarkError,
     "tailrace.window_report": TailraceWatermarkError,
+    "tailrace.reading.WindowReader": TailraceWatermarkError,
+    "tailrace.reading.ray_dataset": TailraceWatermarkError,
     "tailrace.write_table": TailraceTableError,
     "tailrace.recursively": TailraceRecursionError,
 }

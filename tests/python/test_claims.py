@@ -28,6 +28,18 @@ def test_a_number_that_somebody_has_changed_is_found(monkeypatch: pytest.MonkeyP
     assert claims.main(["--check"]) == 1
 
 
+def test_a_chart_of_other_numbers_is_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = claims.bar_chart("speed", "rows per second", [("ours", 1_000), ("a <peer>", 250)])
+    monkeypatch.setattr(claims, "_PICTURES", {"docs/images/speed.svg": lambda: other})
+    assert claims.main(["--check"]) == 1
+    assert capsys.readouterr().out.startswith("docs/images/speed.svg: differs from the results")
+    assert 'class="first" x="330" y="40" width="420.0"' in other
+    assert 'class="bar" x="330" y="74" width="105.0"' in other
+    assert ">a &lt;peer&gt;</text>" in other
+
+
 def test_a_block_that_nothing_writes_is_refused() -> None:
     with pytest.raises(claims.ClaimError, match="nothing writes the block other"):
         claims.generated("<!-- numbers:other -->\n<!-- /numbers -->")

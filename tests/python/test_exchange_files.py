@@ -112,7 +112,6 @@ def test_a_list_of_files_that_is_missing_is_named(spark: SparkSession, tmp_path:
         assert not (tmp_path / "moved").exists()
 
 
-@pytest.mark.contract
 def test_left_rows_that_silence_has_let_out_are_not_emitted_again(
     spark: SparkSession, streams: Streams, tmp_path: Path
 ) -> None:

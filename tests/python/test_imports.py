@@ -4,7 +4,7 @@ commands.cli              all commands
 demo, sizing              commands with packages of their own
 commands, server          the server's own rules are in `test_watermark_server_imports.py`
 testing                   for users' tests
-kafka, __init__
+kafka, reading, __init__
 the top level             one file for each public call, or a few of one kind
 _estimates                what `label_maturity` and `preflight` count
 _bridge                   calls into the JVM, over py4j or Spark Connect
@@ -28,7 +28,7 @@ _LAYERS = (
     {"_installation"},
     {"_bridge"},
     {"_estimates", "facade"},
-    {"", "kafka"},
+    {"", "kafka", "reading"},
     {"testing"},
     {"commands", "server"},
     {"demo", "sizing"},

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import pages
+
 if TYPE_CHECKING:
     from tailrace.kafka import KafkaBroker
 
@@ -47,6 +49,50 @@ def test_an_at_least_once_topic_is_read_once(kafka_broker: KafkaBroker, tmp_path
     assert found["shuffled"] == {"in order": False, "split": True}
     for reading in ("after the first failure", "in order", "split", "batch"):
         assert found[reading] == each, reading
+
+
+def test_readmes_topics_give_what_its_program_shows(
+    kafka_broker: KafkaBroker, repository: Path, tmp_path: Path
+) -> None:
+    def send(topic: str, columns: str, *rows: tuple[int, int, str, str]) -> None:
+        kafka_broker.create_topic(topic, 2)
+        records = [
+            json.dumps(dict(zip(columns.split(), (user, item, f"2026-01-01T{at}Z", kind), strict=True)))
+            for user, item, at, kind in rows
+        ]
+        kafka_broker.produce(topic, records, partitions=[n % 2 for n in range(len(rows))])
+
+    send(
+        "impressions",
+        "user_id item_id served_at position",
+        *((7, 42, "12:00:00", "top"), (7, 43, "12:00:00", "side")),
+        *((8, 42, "12:00:02", "top"), (9, 44, "13:00:00", "top")),
+    )
+    send(
+        "engagements",
+        "user_id item_id engaged_at kind",
+        *((8, 42, "12:21:40", "click"), (7, 42, "12:04:31", "buy")),
+        *((7, 42, "12:00:09", "click"), (9, 44, "13:00:05", "click")),
+    )
+    program, shown = pages.examples(repository, "README.md", "quickstart")
+    topics = pages.example(repository, "README.md", "kafka").replace("localhost:9092", kafka_broker.servers)
+    head, rest = program.split("def arrive", 1)
+    _, join = rest.split("examples = tailrace.join(", 1)
+    head = head.replace("SparkSession.builder", "SparkSession.builder.config('spark.jars', connector_jars())")
+    script = tmp_path / "first.py"
+    script.write_text(
+        f"from tailrace.kafka import connector_jars\n{head}{topics}examples = tailrace.join({join}"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+    )
+    assert done.returncode == 0, done.stderr[-6000:]
+    assert done.stdout.strip() == shown.strip()
 
 
 @pytest.mark.long

@@ -19,6 +19,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as families
 
 import pages
+import screenshots
 from modes import environ_of_classic
 from monitored_application import NAME, metrics
 
@@ -143,12 +144,21 @@ def test_the_tab_of_sparks_ui_shows_each_query(port: str, browser: Chrome) -> No
     assert sorted(titles) == sorted(["hosts", NAME, "broken"])
     by_name = dict(zip(titles, sections, strict=True))
     examples = by_name[NAME]
-    assert "It has ended." in examples.text
+    assert re.search(r"Ended\. Last micro-batch: \d+\.", examples.text)
+    assert "The stream of `clicked_at` holds it" in examples.text
+    assert "The 2 hosts of the watermark 'watermark' have the low watermark" in by_name["hosts"].text
+    links = browser.find_elements("css selector", "nav[aria-label=Queries] a")
+    assert [link.text for link in links] == titles
+    links[-1].click()
+    assert browser.current_url.endswith(f"#{sections[-1].get_attribute('id')}")
     (chart,) = examples.find_elements("css selector", "svg[role=img]")
     bars = chart.find_elements("css selector", "rect")
     assert len(bars) % 3 == 0
     assert len(bars) >= 9
     assert all(bar.size["height"] <= 60 for bar in bars)
+    labels = [text.text for text in chart.find_elements("css selector", "text")]
+    assert {"rows read", "buffered rows", "duration", "began at, UTC"} <= {*labels}
+    assert any(re.fullmatch(r"\d\d:\d\d:\d\d", label) for label in labels)
     assert chart.size["width"] > 500
     cells = _cells(examples, "tailraceLabelJoin, index 0")
     assert cells["buffered rows"] == "3"
@@ -158,6 +168,7 @@ def test_the_tab_of_sparks_ui_shows_each_query(port: str, browser: Chrome) -> No
     assert watermark.startswith("2026-01-01T12:50:00Z, ")
     hosts = _cells(by_name["hosts"], "tailrace.watermark")
     assert hosts["how far each of the slowest hosts is: a"].startswith("2026-01-01T12:00:00Z, ")
+    assert screenshots.take(browser, "spark-tab", "section").stat().st_size > 10_000
     entries: list[dict[str, str]] = browser.get_log("browser")  # type: ignore[no-untyped-call]
     assert [entry for entry in entries if entry["level"] == "SEVERE"] == []
 

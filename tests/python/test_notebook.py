@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -16,21 +15,13 @@ from nbclient import NotebookClient
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from selenium.webdriver import Chrome
+
 NOTEBOOK = "docs/notebooks/which-rows-wait.ipynb"
 SVG = "{http://www.w3.org/2000/svg}"
-WIDGETS = "application/vnd.jupyter.widget-state+json"
 WINDOW, DELAY = 5, 1
 
-# As somebody who drags it from the left to the right, and back to where it was.
-DRAG = """
-import json
-
-seen = {}
-for time in [*slider.options, "12:07"]:
-    slider.value = time
-    seen[time] = picture.value
-print(json.dumps(seen))
-"""
+NAME = "which-rows-wait"
 
 
 class Row(NamedTuple):
@@ -155,11 +146,10 @@ def by_hand(source: str) -> ByHand:
 
 @pytest.fixture(scope="module")
 def run(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> NotebookClient:
-    """The notebook after its run and after somebody has moved the slider."""
+    """The notebook after its run."""
     folder = tmp_path_factory.mktemp("run") / "notebooks"
     shutil.copytree((repository / NOTEBOOK).parent, folder)
     notebook = nbformat.read(repository / NOTEBOOK, as_version=4)
-    notebook.cells.append(nbformat.v4.new_code_cell(DRAG))
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
     client = NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(folder)}})
     client.execute(env={**kept, "SPARK_LOCAL_IP": "127.0.0.1"})
@@ -167,10 +157,17 @@ def run(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> NotebookC
 
 
 @pytest.fixture(scope="module")
-def seen(run: NotebookClient) -> dict[str, str]:
-    """What was shown, by the slider's time."""
-    moved: dict[str, str] = json.loads(run.nb.cells[-1].outputs[0]["text"])
-    return moved
+def slider(run: NotebookClient) -> str:
+    (output,) = outputs(run, "slider")
+    html: str = output["data"]["text/html"]
+    return html
+
+
+@pytest.fixture(scope="module")
+def seen(slider: str) -> dict[str, str]:
+    """The pictures that the slider shows, by its time."""
+    frames = re.findall(r'<div data-frame="([\d:]+)"(?: hidden)?>(.*?)</div>', slider, re.DOTALL)
+    return dict(frames)
 
 
 def outputs(run: NotebookClient, cell: str) -> list[Any]:
@@ -199,15 +196,6 @@ def test_the_stream_has_what_the_text_says(by_hand: ByHand) -> None:
     # Of those that wait at 12:07 one would be out if the watermark were the clock.
     assert {row.happened + WINDOW <= 7 for row in by_hand.waits(7)} == {True, False}
     assert len(by_hand.out_in_words(7)) == 1
-
-
-@pytest.mark.campaign
-def test_without_widgets_1207_is_shown(run: NotebookClient, by_hand: ByHand) -> None:
-    (output,) = outputs(run, "at-1207")
-    shown = Shown(output["data"]["text/html"])
-    assert shown.waits == by_hand.waits_in_words(7)
-    assert shown.out == by_hand.out_in_words(7)
-    assert shown.titles == [f"Waiting at 12:07: {len(shown.waits)}", f"Out by 12:07: {len(shown.out)}"]
 
 
 @pytest.mark.campaign
@@ -241,14 +229,32 @@ def test_the_guide_has_the_picture_of_1207(seen: dict[str, str], repository: Pat
 
 
 @pytest.mark.campaign
-def test_the_page_gets_what_the_slider_changes(run: NotebookClient, seen: dict[str, str]) -> None:
-    # What a browser has of the widgets.
-    states = [model["state"] for model in run.nb.metadata["widgets"][WIDGETS]["state"].values()]
-    by_model = {state["_model_name"]: state for state in states}
-    slider = by_model["SelectionSliderModel"]
-    assert slider["_options_labels"][slider["index"]] == "12:07"
-    assert by_model["HTMLModel"]["value"] == seen["12:07"]
-    assert seen["12:06"] != seen["12:07"]
+def test_without_scripts_there_is_no_slider_and_1207_is_shown(slider: str) -> None:
+    assert re.findall(r'data-frame="([\d:]+)">', slider) == ["12:07"]
+    assert slider.count(" hidden>") == 41, "40 frames, and the slider"
+    assert "<p hidden><label>clock <input" in slider
+
+
+@pytest.mark.campaign
+def test_in_a_browser_the_slider_chooses_the_picture(
+    slider: str, seen: dict[str, str], browser: Chrome, tmp_path: Path
+) -> None:
+    page = tmp_path / "slider.html"
+    page.write_text(f'<!doctype html><html lang="en"><title>t</title>{slider}</html>')
+    browser.get(page.as_uri())
+    assert _visible(browser) == ["12:07"]
+    keys = browser.find_element("css selector", f"#{NAME} input")
+    keys.send_keys("\ue012\ue012")  # twice to the left
+    assert _visible(browser) == ["12:05"]
+    assert browser.find_element("css selector", f"#{NAME} output").text == "12:05"
+    assert keys.get_attribute("aria-valuetext") == "12:05"
+    keys.send_keys("\ue010")  # to the end
+    assert _visible(browser) == [list(seen)[-1]]
+
+
+def _visible(browser: Chrome) -> list[str | None]:
+    frames = browser.find_elements("css selector", f"#{NAME} [data-frame]")
+    return [frame.get_attribute("data-frame") for frame in frames if frame.is_displayed()]
 
 
 @pytest.mark.campaign

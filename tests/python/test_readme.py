@@ -30,15 +30,6 @@ TUTORIALS = sorted(
 )
 
 
-def _example(repository: Path, document: str, name: str) -> tuple[str, str]:
-    """The block that follows <!-- example:NAME -->, and the output that is shown after it."""
-    text = (repository / document).read_text()
-    block = re.compile(rf"<!-- example:{name} -->\n```python\n(.*?)```\n\n```\n(.*?)```", re.DOTALL)
-    found = block.search(text)
-    assert found, f"{document} has no example {name} with its output"
-    return found[1], found[2]
-
-
 def _below(root: Path, code: str, *folders: str) -> str:
     """The code with its folders there: the session that is there has another working directory."""
     for folder in folders:
@@ -63,16 +54,22 @@ def test_the_first_example_and_the_tutorial_give_what_they_show(
         *((TUTORIAL, name) for name in ("more-rows", "too-late", "trainer")),
     ]
     for document, name in examples:
-        code, shown = _example(repository, document, name)
+        code, shown = pages.shown_example(repository, document, name)
         exec(_below(tmp_path, code, *FOLDERS), names)  # noqa: S102
         assert capsys.readouterr().out.strip() == shown.strip(), name
     assert spark.range(1).count() == 1
 
 
+def test_the_join_that_readme_begins_with_is_the_one_of_its_program(repository: Path) -> None:
+    assert pages.example(repository, "README.md", "join") in pages.example(
+        repository, "README.md", "quickstart"
+    )
+
+
 def test_the_tutorial_shows_what_inspect_prints(
     spark: SparkSession, repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, _ = _example(repository, "README.md", "quickstart")
+    code, _ = pages.shown_example(repository, "README.md", "quickstart")
     exec(_below(tmp_path, code, *FOLDERS), {})  # noqa: S102
     capsys.readouterr()
     assert cli.main(["inspect", f"{tmp_path}/checkpoint"]) == 0
@@ -117,10 +114,9 @@ def test_the_files_and_headings_that_documents_link_to_are_there(repository: Pat
 
 @pytest.mark.campaign
 def test_the_tests_of_the_guide_run_in_a_project_of_their_own(repository: Path, tmp_path: Path) -> None:
-    text = (repository / GUIDES / "testing.md").read_text()
-    blocks = re.findall(r"<!-- test-file:(\w+) -->\n```python\n(.*?)```", text, re.DOTALL)
+    blocks = pages.test_files(repository, f"{GUIDES}/testing.md")
     assert len(blocks) >= 3
-    for name, code in blocks:
+    for name, code in blocks.items():
         (tmp_path / f"test_{name}.py").write_text(code)
     # A folder of its own, as a user's: neither our conftest.py nor our options are found.
     command = [sys.executable, "-m", "pytest", "--rootdir", str(tmp_path), "-p", "no:cacheprovider", "-q"]
@@ -161,12 +157,12 @@ def test_the_recursion_example_counts_descendants(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code, shown = _example(repository, f"{GUIDES}/recursion.md", "recursion")
+    code, shown = pages.shown_example(repository, f"{GUIDES}/recursion.md", "recursion")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     exec(_below(tmp_path, code, "tree"), names)  # noqa: S102
     assert capsys.readouterr().out.strip() == shown.strip()
-    more, shown = _example(repository, f"{GUIDES}/recursion.md", "recursion-of-streams")
+    more, shown = pages.shown_example(repository, f"{GUIDES}/recursion.md", "recursion-of-streams")
     exec(more, names)  # noqa: S102
     assert capsys.readouterr().out.strip() == shown.strip()
     assert spark.range(1).count() == 1
@@ -176,7 +172,7 @@ def test_the_recursion_example_counts_descendants(
 def test_the_sync_example_shows_the_pause_and_the_end_of_it(
     repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, shown = _example(repository, f"{GUIDES}/synced-join.md", "sync")
+    code, shown = pages.shown_example(repository, f"{GUIDES}/synced-join.md", "sync")
     exec(code.replace("parquet(topic)", f'parquet("{tmp_path}/" + topic)'), {})  # noqa: S102
     assert capsys.readouterr().out.strip() == shown.strip()
 
@@ -185,7 +181,7 @@ def test_the_sync_example_shows_the_pause_and_the_end_of_it(
 def test_the_as_of_example_finds_no_value_of_later(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, shown = _example(repository, f"{GUIDES}/as-of.md", "as-of")
+    code, shown = pages.shown_example(repository, f"{GUIDES}/as-of.md", "as-of")
     exec(code, {})  # noqa: S102
     assert capsys.readouterr().out.strip() == shown.strip()
 
@@ -195,7 +191,7 @@ def test_the_as_of_example_finds_no_value_of_later(
 def test_the_delay_example_gives_what_it_shows(
     spark: SparkSession, repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, shown = _example(repository, f"{GUIDES}/watermark-delay.md", "delay")
+    code, shown = pages.shown_example(repository, f"{GUIDES}/watermark-delay.md", "delay")
     exec(code, {})  # noqa: S102
     assert capsys.readouterr().out.strip() == shown.strip()
     assert spark.range(1).count() == 1
@@ -206,7 +202,7 @@ def test_the_delay_example_gives_what_it_shows(
 def test_the_training_examples_are_those_that_are_shown(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, shown = _example(repository, f"{GUIDES}/training-examples.md", "examples")
+    code, shown = pages.shown_example(repository, f"{GUIDES}/training-examples.md", "examples")
     exec(code, {})  # noqa: S102
     assert capsys.readouterr().out.strip() == shown.strip()
 
@@ -217,7 +213,7 @@ def test_the_examples_of_windows_of_labels_give_what_they_show(
 ) -> None:
     names: dict[str, object] = {}
     for name in ("preflight", "maturity"):
-        code, shown = _example(repository, f"{GUIDES}/windows-of-labels.md", name)
+        code, shown = pages.shown_example(repository, f"{GUIDES}/windows-of-labels.md", name)
         exec(_below(tmp_path, code, "examples", "maturity"), names)  # noqa: S102
         assert capsys.readouterr().out.strip() == shown.strip()
     assert spark.range(1).count() == 1
@@ -226,7 +222,7 @@ def test_the_examples_of_windows_of_labels_give_what_they_show(
 def test_the_windows_example_waits_for_the_host_that_lags(
     spark: SparkSession, repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, shown = _example(repository, f"{GUIDES}/complete-windows.md", "windows")
+    code, shown = pages.shown_example(repository, f"{GUIDES}/complete-windows.md", "windows")
     exec(_below(tmp_path, code, "logs", "clicks", "clicks-checkpoint"), {})  # noqa: S102
     assert capsys.readouterr().out.strip() == shown.strip()
     landed = {
@@ -234,6 +230,20 @@ def test_the_windows_example_waits_for_the_host_that_lags(
     }
     assert "clicks/window_start=20260101T120000Z/_SUCCESS" in landed
     assert any(name.startswith("clicks/window_start=20260101T130000Z/part-") for name in landed)
+    assert spark.range(1).count() == 1
+
+
+def test_the_training_example_continues_where_it_was_stopped(
+    spark: SparkSession,
+    repository: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, shown = _example(repository, f"{GUIDES}/trainers.md", "trainers")
+    monkeypatch.chdir(tmp_path)
+    exec(_below(tmp_path, code, "logs", "clicks", "clicks-checkpoint"), {})  # noqa: S102
+    assert capsys.readouterr().out.strip() == shown.strip()
     assert spark.range(1).count() == 1
 
 
@@ -266,7 +276,7 @@ def test_a_tutorial_gives_what_it_shows(repository: Path, tmp_path: Path, name: 
 
 @pytest.mark.campaign
 def test_the_replays_example_shows_replays_and_drops_them(repository: Path, tmp_path: Path) -> None:
-    code, shown = _example(repository, f"{GUIDES}/replays.md", "replays")
+    code, shown = pages.shown_example(repository, f"{GUIDES}/replays.md", "replays")
     lines = _printed(code, tmp_path)[-2:]
     # The number of records that are written again depends on how Kafka's producer spreads them.
     written = re.fullmatch(r"topic 2: (\d+) records of 1000", lines[0])

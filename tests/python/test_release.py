@@ -18,6 +18,7 @@ import pytest
 import readme_renderer.markdown
 from hatchling.builders.wheel import WheelBuilder
 
+import pages
 import rehearse
 import release
 import release_files
@@ -330,7 +331,7 @@ def test_the_rehearsals_machine_has_a_java_and_no_compiler(
 
 
 def test_the_rehearsal_compares_with_what_readme_shows(repository: Path, tmp_path: Path) -> None:
-    code, shown = rehearse.first_example(repository)
+    code, shown = pages.shown_example(repository, "README.md", "quickstart")
     assert rehearse._CONFIGURED in code, "which spark-submit --packages leaves out"
     assert "|[click, buy]|" in shown
     line = [sys.executable, "-c", f"print({shown!r})"]

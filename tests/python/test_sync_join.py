@@ -124,7 +124,6 @@ def test_the_result_depends_on_the_data_alone(streams: Synced, tmp_path: Path) -
             assert query.total("tooFar") == sum(right is None for _, _, right in expected)
 
 
-@pytest.mark.contract
 def test_windows_after_it_lose_nothing(streams: Synced) -> None:
     sides = (streams.frame(side).withWatermark("created", "1 second") for side in ("left", "right"))
     joined = streams.join(sides=sides)
@@ -187,7 +186,6 @@ def test_a_watermark_after_it(streams: Synced) -> None:
         assert windows == [(0, 10), (10, 10), (50, 1)]
 
 
-@pytest.mark.contract
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.long) for n in (1, 2))])
 def test_any_rows_against_plain_reckoning(streams: Synced, seed: int) -> None:
     """Rows of any partition and order, restarts in between: what comes out, batch by batch."""

@@ -119,6 +119,7 @@ def test_a_query_that_is_refused_leaves_nothing_to_wait_for(
     wait_for(lambda: set(one.marked()) == set(two.marked()) == {0}, "both close the window")
 
 
+@pytest.mark.slow
 def test_two_queries_on_disjoint_logs_lose_nothing(
     spark: SparkSession, tmp_path: Path, server: ServerProcess
 ) -> None:

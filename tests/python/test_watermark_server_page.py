@@ -46,6 +46,7 @@ def test_the_page_shows_what_holds_the_watermark_and_stays_live(
     wait_for(lambda: texts(browser, "g[data-operator]"), "the drawing")
 
     assert "Held by source, which waits for web-00000." in texts(browser, "#held")
+    assert texts(browser, "#summary")[0].startswith("Held by source"), "it is what comes first"
     assert texts(browser, "#global") == ["–"]  # noqa: RUF001  a dash, as it is meant
     assert len(browser.find_elements("css selector", "g[data-operator=source].holds")) == 1
     assert len(browser.find_elements("css selector", "g[data-operator=sink]:not(.holds)")) == 1
@@ -209,8 +210,39 @@ def test_a_chart_of_history_shows_lags_and_is_thinned() -> None:
     assert ">1 min 30 s<" in svg
     assert ">count by window (o1) <" in svg
     assert svg.rindex("<polyline") == svg.index('<polyline class="series s0" data-operator=""')
+    assert [text.partition("<")[0] for text in svg.split('y="252">')[1:]] == [
+        "UTC",
+        "04:50",
+        "05:00",
+        "05:10",
+    ]
+    assert f'data-at="{(T + 1_800 * SECOND) // 1_000}"' in svg
     future = History(series={"": [HistoryPoint(at=T + n, low_watermark=T + 10 * SECOND) for n in range(2)]})
     assert "−10.0 s" in drawn("history", labels={"o1": "count by window"}, chart=lag_chart(future))  # noqa: RUF001  a minus, as it is meant
+
+
+def axis(*lags: int) -> tuple[str | None, list[str], str]:
+    """Where the axis of some lags begins if not at zero, its labels from below, and the line's heights."""
+    points = [
+        HistoryPoint(at=T + n * 10 * SECOND, low_watermark=T + n * 10 * SECOND - lag)
+        for n, lag in enumerate(lags)
+    ]
+    chart = lag_chart(History(series={"": points}))
+    assert chart is not None
+    heights = [float(point.split(",")[1]) for point in chart.lines[0].points.split()]
+    assert all(12 <= height <= chart.height - 44 for height in heights)
+    return chart.bottom, [label for _, label in chart.grid], " ".join(f"{height:.0f}" for height in heights)
+
+
+def test_an_axis_begins_at_zero_unless_that_makes_the_lags_one_flat_line() -> None:
+    day, minute = 86_400 * SECOND, 60 * SECOND
+    assert axis(90 * SECOND, 10 * SECOND) == (None, ["0 s", "30 s", "1 min", "1 min 30 s"], "12 208")
+    assert axis(0, 0)[:2] == (None, ["0 s", "1 s"])
+    assert axis(minute, minute)[0] is None
+    begins, labels, heights = axis(330 * day + 2 * minute, 330 * day + 7 * minute)
+    assert (begins, labels[:2], labels[-1]) == ("330 d 2 min", ["330 d 2 min", "330 d 3 min"], "330 d 7 min")
+    assert heights == "232 12"
+    assert axis(-10 * SECOND, -9 * SECOND)[1][0] == "−10 s"  # noqa: RUF001  a minus, as it is meant
 
 
 def test_a_topology_is_drawn_in_layers_with_long_names_cut() -> None:
@@ -228,9 +260,9 @@ def test_a_topology_is_drawn_in_layers_with_long_names_cut() -> None:
         return OperatorState.model_validate({**empty, **of})
 
     app: dict[str, list[str]] = {"held_by": []}
-    svg = drawn(
-        "topology", app=app, drawing=topology([operator("b", "a" * 40, "elsewhere"), operator("a" * 40)])
-    )
+    named = {"b": "query", "a" * 40: "query"}
+    boxes = topology([operator("b", "a" * 40, "elsewhere"), operator("a" * 40)])
+    svg = drawn("topology", app=app, reported_by=named, drawing=boxes)
     assert "a" * 23 + "…" in svg
     assert svg.count("<path") == 1
     assert svg.index("translate(297") < svg.index("translate(1 ")

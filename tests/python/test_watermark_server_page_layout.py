@@ -89,6 +89,27 @@ def test_no_table_is_wider_than_its_section(full: Chrome, width: int) -> None:
     assert [one for one in found if one["needed"] > one["room"]] == []
 
 
+def test_on_a_phone_wide_tables_are_scrolled_and_the_page_is_not(full: Chrome, server: ServerProcess) -> None:
+    full.get(f"{server.url}/?app=full")
+    with shown_at(full, 390):
+        found: dict[str, list[Any]] = full.execute_script(
+            """const regions = [...document.querySelectorAll(".rows, .wide")];
+            const page = [innerWidth, document.documentElement.scrollWidth];
+            return {page, regions: regions.map((region) => {
+              region.scrollLeft = 10_000;
+              return [region.id, region.clientWidth, region.scrollWidth, region.scrollLeft, region.tabIndex];
+            })};"""
+        )
+        width, needed = found["page"]
+        assert width == 390 >= needed
+        scrolled = {
+            name: at for name, room, needed, at, tab in found["regions"] if needed > room and tab == 0
+        }
+        assert {"topology", "operators", "reporters", "hosts", "windows", "overrides"} <= {*scrolled}
+        assert all(at > 0 for at in scrolled.values())
+        assert problems(full) == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("page", ["/?app=full", "/docs", "/?app=full&state=excluded&search=h"])
 def test_axe_finds_nothing(full: Chrome, server: ServerProcess, page: str, scheme: str) -> None:

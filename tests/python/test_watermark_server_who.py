@@ -11,6 +11,7 @@ from tailrace.server.choice import Choice
 from tailrace.server.hostpages import Asked, host_page
 from tailrace.server.page import rendered
 from tailrace.server.protocol import Report
+from tailrace.server.reporters import shown_holders, shown_name
 from tailrace.server.sections import shown, shown_hosts
 from watermark_ledgers import Ledgers, state
 from watermark_servers import SECOND, T, running, sink, source
@@ -92,13 +93,26 @@ def test_the_page_says_who_holds_and_waits_for_what(ledgers: Ledgers) -> None:
     assert {name: r.holds for name, r in sources.items()} == {"hourly-a": True, "hourly-b": False}
     ledger = ledgers.make()
     sections = rendered("sections.html", shown(ledger, "app"))
-    assert "source (files: logs-a) of hourly-a (client-a)" in sections["summary"]
+    assert "source (files: logs-a) of hourly-a)" in sections["summary"]
     assert "waits for web-1 of hourly-a" in sections["summary"]
     reporters = sections["reporters"]
     for name in "ab":
-        for text in (f"hourly-{name} (client-{name})", f"windows in hours-{name}", f"file:/logs-{name}"):
+        named = f'<td class="name">hourly-{name} <small class="id">client-{name}</small></td>'
+        for text in (named, f"windows in hours-{name}", f"file:/logs-{name}"):
             assert text in reporters, text
+    assert "reported by hourly-b, hourly-a</title>" in sections["topology"]
     assert ">hourly-a</td>" in rendered("chosen.html", shown_hosts(ledger, Choice("app")))["hosts"]
+
+
+def test_two_queries_of_one_name_are_told_apart_by_their_ids() -> None:
+    same = {"query": "hourly", "holds": True, "label": None}
+    both = [{**same, "client": "one"}, {**same, "client": "two"}]
+    assert shown_holders(both) == "hourly (one), hourly (two)"
+    words = [{**one, "label": "clicks"} for one in both[:1]]
+    assert shown_holders(words) == "clicks of hourly"
+    assert shown_holders(words, "clicks") == "hourly"
+    assert shown_name(both[0], [both[0], {**both[1], "query": "daily"}]) == "hourly"
+    assert shown_name({**both[0], "query": None}, both) == "one"
 
 
 def test_the_command_line_and_metrics_say_who(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,7 +121,7 @@ def test_the_command_line_and_metrics_say_who(tmp_path: Path, capsys: pytest.Cap
             server.post(body, app="clicks")
         assert main(["watermarks", server.url]) == 0
         lines = capsys.readouterr().out.splitlines()
-        assert lines[2] == "held by        source (source (files: logs-a) of hourly-a (client-a))"
+        assert lines[2] == "held by        source (source (files: logs-a) of hourly-a)"
         (row,) = (line for line in lines if "windows in hours-b" in line and line.startswith("hourly-b"))
         for text in ("hourly-b (client-b)", "sink", "folder:/hours-b", "run-b", "live"):
             assert text in row

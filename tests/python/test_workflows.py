@@ -183,7 +183,9 @@ def test_what_the_pages_of_the_project_link_to_exists() -> None:
 
 def test_one_tool_updates_actions_python_and_sbt(repository: Path) -> None:
     renovate = json.loads((_GITHUB / "renovate.json").read_text(encoding="utf-8"))
-    assert {"github-actions", "pep621", "sbt"} <= set(renovate["enabledManagers"])
+    assert {"dockerfile", "github-actions", "pep621", "sbt"} <= set(renovate["enabledManagers"])
+    (constraints,) = renovate["pip_requirements"]["managerFilePatterns"]
+    assert re.search(constraints.strip("/"), ".ci/constraints.txt")
     assert not (_GITHUB / "dependabot.yml").exists()
     versions = (repository / "project/Versions.scala").read_text(encoding="utf-8")
     for manager in renovate["customManagers"]:

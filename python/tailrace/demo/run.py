@@ -59,7 +59,7 @@ def run_demo(
     made = (len(workload.impressions), len(workload.engagements))
     summary = Summary(*made, batches, verdict, result.totals, one, kill_after, sparks)
     terminal.show_parts(["", summary.pairs(), ""])
-    png = chart.draw(batches)
+    png = chart.draw(batches, kill_after)
     _write(out, {"demo.png": png, "demo.html": summary.page(png).encode()})
     return verdict.equal
 

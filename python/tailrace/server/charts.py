@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from tailrace.server.times import shown_clock, shown_exact
 from tailrace.server.topology import layers
 from tailrace.server.views import thinned
 
@@ -24,9 +25,12 @@ MOST_DRAWN = 200
 _MOST_EDGES = 2_000
 _BOX_WIDTH, _BOX_HEIGHT = 232, 108
 _GAP_X, _GAP_Y = 64, 18
-_WIDTH, _HEIGHT = 1_040, 260
-_LEFT, _RIGHT, _TOP, _BOTTOM = 92, 12, 12, 28
+_WIDTH, _HEIGHT = 1_040, 276
+_RIGHT, _TOP, _BOTTOM = 28, 12, 44
+# The width of a character of an axis, and the least room for its labels.
+_CHARACTER, _LABELS = 6.6, 80
 _SECOND = 1_000_000
+_MINUTE = 60 * _SECOND
 # Steps of an axis of durations, in seconds, that people can read.
 _STEPS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400)
 _LINES = 5
@@ -64,15 +68,24 @@ class Line:
 
 @dataclass(frozen=True)
 class LagChart:
-    """Lines over a grid, of which each line has its place and its lag."""
+    """Lines over a grid.
 
-    begin: int
-    end: int
-    grid: Sequence[tuple[float, int]]
+    Attributes:
+        times: vertical lines of the grid: the place, milliseconds since 1970, and the time of day in UTC.
+        grid: horizontal ones: the place, and the lag.
+        bottom: the lag at which the axis begins, if that isn't zero.
+        left: the place of the axis, which leaves room for its labels.
+        has_seconds: the times of day have seconds.
+    """
+
+    times: Sequence[tuple[float, int, str]]
+    grid: Sequence[tuple[float, str]]
     lines: Sequence[Line]
+    bottom: str | None
+    left: int
+    has_seconds: bool
     width: int = _WIDTH
     height: int = _HEIGHT
-    left: int = _LEFT
     right: int = _WIDTH - _RIGHT
 
 
@@ -122,26 +135,47 @@ def lag_chart(history: History) -> LagChart | None:
         return None
     times = [point.at for points in series.values() for point in points]
     begin, end = min(times), max(times)
-    lags = [_lag(point) for points in series.values() for point in points]
-    top, bottom = max(lags), min(0, *lags)
-    step = _step(top - bottom)
-    top = max(step, -(-top // step) * step)
+    bottom, top, step = _extent([_lag(point) for points in series.values() for point in points])
+    labels = {lag: shown_exact(lag) for lag in range(-(-bottom // step) * step, top + 1, step)}
+    left = max(_LABELS, 12 + int(_CHARACTER * max(map(len, labels.values()))))
+    period = _step(end - begin)
 
     def x(time: int) -> float:
-        return _LEFT + (time - begin) / max(end - begin, 1) * (_WIDTH - _LEFT - _RIGHT)
+        return left + (time - begin) / max(end - begin, 1) * (_WIDTH - left - _RIGHT)
 
     def y(lag: int) -> float:
         return _HEIGHT - _BOTTOM - (lag - bottom) / (top - bottom) * (_HEIGHT - _TOP - _BOTTOM)
 
     return LagChart(
-        begin,
-        end,
-        grid=[(round(y(n * step), 1), n * step) for n in range(-(-bottom // step), top // step + 1)],
+        times=[
+            (round(x(time), 1), time // 1_000, shown_clock(time, with_seconds=period < _MINUTE))
+            for time in range(-(-begin // period) * period, end + 1, period)
+        ],
+        grid=[(round(y(lag), 1), label) for lag, label in labels.items()],
         lines=[
             Line(name, " ".join(f"{x(p.at):.1f},{y(_lag(p)):.1f}" for p in points), _lag(points[-1]))
             for name, points in series.items()
         ],
+        bottom=shown_exact(bottom) if bottom > 0 else None,
+        left=left,
+        has_seconds=period < _MINUTE,
     )
+
+
+def _extent(lags: Sequence[int]) -> tuple[int, int, int]:
+    """Where an axis of lags begins and ends, and its step.
+
+    It begins at zero, unless the lags differ by less than half of the greatest one: from zero, 5 minutes more
+    of a lag of 330 days would be a flat line.
+    """
+    least, most = min(lags), max(lags)
+    if 0 < most - least < most / 2:
+        step = _step(most - least)
+        bottom = least // step * step
+    else:
+        bottom = min(0, least)
+        step = _step(most - bottom)
+    return bottom, max(bottom + step, -(-most // step) * step), step
 
 
 def _lag(point: HistoryPoint) -> int:

@@ -13,11 +13,26 @@ _HOLDERS = 3
 _READS = 2
 
 
-def shown_holders(reporters: Sequence[Mapping[str, Any]]) -> str:
-    """The queries that hold back an operator's low watermark, each with the operator's description."""
+def shown_holders(reporters: Sequence[Mapping[str, Any]], label: str | None = None) -> str:
+    """The queries that hold back an operator's low watermark, each with its description of the operator.
+
+    Args:
+        reporters: all of the operator.
+        label: a description that is shown beside them, and not again.
+    """
     found = [r for r in reporters if r["holds"]] or (reporters if len(reporters) == 1 else [])
-    texts = [f"{r['label']} of {shown_query(r)}" if r["label"] else shown_query(r) for r in found]
+    names = [shown_name(r, reporters) for r in found]
+    texts = [
+        f"{r['label']} of {name}" if r["label"] not in {None, "", label} else name
+        for r, name in zip(found, names, strict=True)
+    ]
     return shown_some(texts, _HOLDERS, quoted=False)
+
+
+def shown_name(reporter: Mapping[str, Any], reporters: Sequence[Mapping[str, Any]]) -> str:
+    """A reporter's query: its name, or the id in its checkpoint; both if another query has the name, too."""
+    same = {r["client"] for r in reporters if r["query"] == reporter["query"]}
+    return reporter["query"] if reporter["query"] and len(same) == 1 else shown_query(reporter)
 
 
 def shown_query(reporter: Mapping[str, Any]) -> str:

@@ -10,7 +10,8 @@ from tailrace.server.api import known_app
 from tailrace.server.charts import MAX_SERIES, lag_chart, topology
 from tailrace.server.choice import HOSTS
 from tailrace.server.ledger import HISTORY_KEPT
-from tailrace.server.reporters import shown_holders, shown_reads
+from tailrace.server.names import shown_some
+from tailrace.server.reporters import shown_holders, shown_name, shown_reads
 from tailrace.server.times import NEVER, shown_lag
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ _WINDOWS = 12
 _OVERRIDES = 10
 _WARNINGS = 20
 _REPORTERS = 100
+_NAMES = 3
 _WAITS = 3
 _REMOVED = 50
 
@@ -52,6 +54,7 @@ def shown(ledger: Ledger, name: str) -> dict[str, Any]:
         "chart": lag_chart(views.history(ledger.records.recent(app, now - HISTORY_KEPT, charted))),
         "waits": [_host(host, state) for host in waits.hosts],
         "holders": {o.operator: _held_by(o) for o in state.topology},
+        "reported_by": {o.operator: _reported_by(o) for o in state.topology},
         "shown_reads": [shown_reads(reporter.model_dump()) for _, reporter in reporters[:_REPORTERS]],
         "others": waits.total - len(waits.hosts),
         "warnings": [*_warnings(state)][:_WARNINGS],
@@ -88,18 +91,25 @@ def _host(host: HostState, state: AppState) -> str:
 def _held_by(operator: OperatorState) -> str:
     """The queries that hold back an operator, where they aren't obvious."""
     if len(operator.reporters) > 1:
-        return shown_holders([reporter.model_dump() for reporter in operator.reporters])
+        return shown_holders([reporter.model_dump() for reporter in operator.reporters], operator.label)
     return next((reporter.query for reporter in operator.reporters if reporter.query), "")
+
+
+def _reported_by(operator: OperatorState) -> str:
+    reporters = [reporter.model_dump() for reporter in operator.reporters]
+    names = [shown_name(one, reporters) for one in reporters[:_NAMES]]
+    return shown_some(names, _NAMES, quoted=False, of=len(reporters))
 
 
 def _warnings(state: AppState) -> Iterator[tuple[str, str]]:
     """Operators whose queries have ended, or had a part of their report ignored."""
     for operator in state.topology:
-        for reporter in operator.reporters:
+        reporters = [reporter.model_dump() for reporter in operator.reporters]
+        for reporter, fields in zip(operator.reporters, reporters, strict=True):
             if not reporter.live:
                 gone = "has ended" if reporter.leaving else "isn't heard of"
                 ago = shown_lag(state.at - reporter.heard_at)
-                named = f"{reporter.query} ({reporter.client})" if reporter.query else reporter.client
+                named = shown_name(fields, reporters)
                 yield operator.operator, f"{named} {gone} ({ago} ago), and its data still counts"
             for text in reporter.warnings:
                 yield operator.operator, text

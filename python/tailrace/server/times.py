@@ -56,6 +56,31 @@ def shown_time(time: int | None) -> str:
     return f"{text}.{milliseconds:03d}" if milliseconds else text
 
 
+def shown_clock(time: int, *, with_seconds: bool) -> str:
+    """The time of day in UTC, for an axis.
+
+    Args:
+        time: microseconds since 1970-01-01 UTC.
+        with_seconds: 04:40:30; otherwise 04:40.
+    """
+    return f"{_EPOCH + dt.timedelta(microseconds=time):{'%H:%M:%S' if with_seconds else '%H:%M'}}"
+
+
+def shown_exact(duration: int) -> str:
+    """A duration of whole seconds with each unit that isn't zero, for an axis: "330 d 2 h 5 s".
+
+    Args:
+        duration: microseconds; negative for a time in the future.
+    """
+    sign, rest = ("−", -duration) if duration < 0 else ("", duration)  # noqa: RUF001  a minus, as it is meant
+    parts = []
+    for size, name in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"), (SECOND, "s")):
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count:,} {name}")
+    return sign + (" ".join(parts) or "0 s")
+
+
 def shown_lag(lag: int | None) -> str:
     """A duration with its two greatest units; "never" for none.
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _MODULES = (
     *("tailrace", "tailrace.options", "tailrace.attribution", "tailrace.errors", "tailrace.kafka"),
     *("tailrace.erasing", "tailrace.exchanging", "tailrace.rescaling", "tailrace.preflight"),
+    "tailrace.reading",
     *("tailrace.testing", "tailrace.testing.plugin"),
 )
 _CONDITIONS = "jvm/src/main/resources/error/tailrace-error-conditions.json"

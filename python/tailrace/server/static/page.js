@@ -50,7 +50,19 @@ async function ask() {
     patch(element, html);
     shown[id] = html;
   }
+  showLocalTimes();
   say(isSelected ? "live, but for the parts with selected text" : "live", false);
+}
+
+// The server writes UTC. Where the reader's clock shows something else, the chart has that, too.
+function showLocalTimes() {
+  const isLocal = new Date().getTimezoneOffset() !== 0;
+  document.body.classList.toggle("has-local-time", isLocal);
+  const second = document.querySelector("svg[data-seconds]") ? "2-digit" : undefined;
+  for (const element of isLocal ? document.querySelectorAll("[data-at]") : []) {
+    const at = new Date(Number(element.dataset.at));
+    element.textContent = at.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second });
+  }
 }
 
 export async function refresh() {

@@ -24,7 +24,7 @@ import io.tailrace.testkit.ScalaSources
   *   join                        what all joins are made of
   *   plan                        rules over a whole query, and what they ask of nodes
   *   driver  state               what the driver keeps for a run; the engine, which knows no join
-  *   explain                     why nothing is emitted: the facts, and their words, for `why` and for a query that runs
+  *   explain                     why nothing is emitted: the facts, and their words, for `why`, warnings and Spark's UI
   *   checkpoint                  files that last
   *   common                      errors, settings, bytes
   * }}}
@@ -113,7 +113,7 @@ final class ImportRulesSuite extends AnyFunSuite {
     )),
     "connect" -> Set("api", "common", "testing"),
     "testing" -> Set("checkpoint", "driver", "watermark"),
-    "monitor" -> Set("common", "checkpoint"),
+    "monitor" -> Set("common", "checkpoint", "explain"),
     "ops.why" -> (ofCapabilities ++ Set(
       "join",
       "ops.inspect",

@@ -5,7 +5,7 @@ import java.time.Instant
 
 import org.apache.spark.sql.functions.{col, window}
 import org.apache.spark.sql.streaming.StreamingQueryProgress
-import org.apache.spark.sql.tailrace.StreamWatermark
+import org.apache.spark.sql.tailrace.{QueryStreams, StreamWatermark}
 
 import io.tailrace.testkit.SparkSuite
 
@@ -39,7 +39,7 @@ private[monitor] abstract class CountedProgress extends SparkSuite {
       series: QuerySeries,
       progress: StreamingQueryProgress,
       streams: Seq[StreamWatermark] = Nil
-  ): Unit = series.add(progress, ProgressValues.of(progress, streams))
+  ): Unit = series.add(progress, ProgressValues.of(progress, streams), QueryStreams(streams))
 
   protected def add(history: ProgressHistory, progress: StreamingQueryProgress): Unit =
     history.add(progress, ProgressValues.of(progress, Nil).values.flatten.toSeq)

@@ -6,7 +6,7 @@ import scala.xml.{NodeSeq, Utility}
 
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.streaming.StreamingQueryProgress
-import org.apache.spark.sql.tailrace.StreamAccess
+import org.apache.spark.sql.tailrace.{QueryStreams, StreamAccess, StreamWatermark}
 
 import io.tailrace.testkit.SparkSuite
 
@@ -51,29 +51,121 @@ final class UiPageSuite extends SparkSuite {
     "a query has a bar for each micro-batch in each chart, and its numbers with their names for Prometheus"
   ) {
     val query = series("counts", "id-1")
-    progresses.foreach(progress => query.add(progress, ProgressValues.of(progress, Nil)))
+    progresses.foreach(progress => query.add(progress, ProgressValues.of(progress, Nil), QueryStreams()))
     val html = UiPage.of(Seq(query), now)
     val batches = progresses.map(_.batchId).distinct.size
     assert(batches >= 2 && (html \\ "rect").size == 3 * batches)
     val titles = (html \\ "title").map(_.text)
-    assert(titles.exists(_.contains("7 rows read in")) && titles.exists(_.endsWith("7 wait")), titles)
+    assert(titles.exists(_.contains("7 rows read in")) && titles.exists(_.endsWith("7 buffered")), titles)
+    val began = Instant.parse(progresses.head.timestamp)
+    val labels = (html \\ "text").map(_.text)
+    assert(
+      labels.containsSlice(Seq("began at, UTC", "micro-batch", began.toString.slice(11, 19), "0")),
+      labels
+    )
+    assert(labels.containsSlice(Seq("rows read", "0 to 7 rows")) && labels.contains("duration"), labels)
     val rows = (html \\ "tr").map(row => (row \\ "td").map(_.text))
     assert(rows.contains(Seq("buffered rows", "7", "tailrace_state_rows")))
-    assert(text(html).contains("It runs. The last micro-batch is"))
+    assert(text(html).contains(s"Running. Last micro-batch: ${progresses.last.batchId}. Id: id-1."))
+    assert((html \\ "nav").isEmpty, "one query needs no contents")
     val captions = (html \\ "caption").map(_.text)
     assert(
       captions.head == "query" && captions(1) == "stateStoreSave, index 0" && captions.size == 3,
       captions
     )
     query.ended(failed = true)
-    assert(text(UiPage.of(Seq(query), now)).contains("It has ended."))
+    assert(text(UiPage.of(Seq(query), now)).contains("Ended. Last micro-batch"))
   }
 
-  test("queries that run come first") {
+  test("a chart without rows says so, and a long one has a few times") {
+    def texts(points: Seq[BatchPoint]) = (BatchChart.of(points) \\ "text").map(_.text)
+    val points = (0L until 60L).map(n => BatchPoint(n, now.plusSeconds(n), 0.5, 0, 0))
+    assert(texts(points.take(1)).contains("always 0 rows"))
+    assert(texts(points).filter(_.matches("12:00:..")).size == 6)
+  }
+
+  private def value(group: String, field: String, labels: (String, String)*)(number: Double): MetricValue =
+    MetricValue(MetricCatalog.group(group).find(field).get, labels, number)
+
+  private def held(streams: QueryStreams, values: MetricValue*): String = {
+    val query = series("counts", "id-1")
+    query.add(progresses.last, values.groupBy(_.metric.series), streams)
+    text(UiPage.of(Seq(query), now) \\ "section" \ "p").trim
+  }
+
+  test("the page of a query begins with who holds its watermark, in the sentences of why") {
+    val noon = now.getEpochSecond.toDouble
+    val ofQuery = value(ProgressValues.QueryPart, "watermark")(noon)
+    val streams =
+      Seq(
+        StreamWatermark("served_at", now.toEpochMilli + 60000),
+        StreamWatermark("clicked_at", now.toEpochMilli)
+      )
+    assert(
+      held(QueryStreams(streams), ofQuery).startsWith(
+        "The watermark is 2026-01-01T12:00:00Z. The stream of `clicked_at` holds it, the one that is furthest behind: " +
+          "`clicked_at` is at 2026-01-01T12:00:00Z, `served_at` is at 2026-01-01T12:01:00Z."
+      )
+    )
+    assert(
+      held(QueryStreams(streams, followsLatest = true), ofQuery)
+        .contains("The stream of `served_at` holds it")
+    )
+    assert(
+      held(QueryStreams(streams.take(1), Seq("clicked_at"))).startsWith(
+        "There is no watermark yet. The stream of `clicked_at` holds it: no row of it has arrived since the query"
+      )
+    )
+    assert(held(QueryStreams()).startsWith("Running."), "a query without a watermark")
+  }
+
+  test("a host or a partition that holds the watermark is named") {
+    val noon = now.getEpochSecond.toDouble
+    def ofHosts(field: String, labels: (String, String)*)(number: Double) =
+      value("tailrace.watermark", field, ("name" -> "logs") +: labels: _*)(number)
+    assert(
+      held(
+        QueryStreams(Seq(StreamWatermark("t", 0))),
+        value(ProgressValues.QueryPart, "watermark")(noon),
+        ofHosts("lowWatermark")(noon),
+        ofHosts("hosts")(2),
+        ofHosts("slowest.progress", "host" -> "web-2")(noon + 60),
+        ofHosts("slowest.progress", "host" -> "web-1")(noon)
+      ).startsWith(
+        "The watermark is 2026-01-01T12:00:00Z. The 2 hosts of the watermark 'logs' have the low watermark " +
+          "2026-01-01T12:00:00Z; host web-1 has been read up to 2026-01-01T12:00:00Z, and holds it."
+      )
+    )
+    val unnamed = value("tailrace.watermark", "hosts") _
+    assert(
+      held(QueryStreams(), unnamed(2), value("tailrace.watermark", "lowWatermark")(noon)).startsWith(
+        "The 2 hosts of the watermark 'watermark' have the low watermark 2026-01-01T12:00:00Z."
+      ),
+      "before the query has a watermark of its own"
+    )
+    val labels = Seq("side" -> "right", "partition" -> "clicks-3", "condition" -> "stalled")
+    def ofSync(field: String)(number: Double) = value("tailrace.syncJoin", field, labels: _*)(number)
+    assert(
+      held(
+        QueryStreams(),
+        ofSync("heldBackBy.latest")(noon),
+        ofSync("heldBackBy.lagMs")(60),
+        ofSync("heldBackBy.idleMs")(2)
+      ).contains(
+        "The right side waits for partition clicks-3: it has been read up to 2026-01-01T12:00:00Z, 1 min behind the " +
+          "furthest one, and was idle for 2 s while others had rows. It is stalled."
+      )
+    )
+  }
+
+  test("queries that run come first, and contents lead to each") {
     val Seq(first, second, third) = Seq("a", "b", "c").map(name => series(name, s"id-$name")): @unchecked
     first.ended(failed = false)
-    val titles = (UiPage.of(Seq(first, second, third), now) \\ "h4").map(_.text)
-    assert(titles == Seq("b", "c", "a"))
+    val html = UiPage.of(Seq(first, second, third), now)
+    assert((html \\ "h4").map(_.text) == Seq("b", "c", "a"))
+    assert((html \\ "nav" \\ "li").map(_.text) == Seq("b: running", "c: running", "a: ended"))
+    val links = (html \\ "nav" \\ "a").map(a => (a \ "@href").text)
+    assert(links == (html \\ "section").map(section => s"#${(section \ "@id").text}"))
   }
 
   test("a name is text") {

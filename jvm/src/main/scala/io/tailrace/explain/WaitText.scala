@@ -161,7 +161,8 @@ object WaitText {
   private val Pairs =
     "A pair is emitted when the later of its two rows arrives: each buffered row waits for its partner."
 
-  private def side(facts: SyncSideFacts): Seq[String] = {
+  /** The partition that a side of a synced join waits for. */
+  def side(facts: SyncSideFacts): Seq[String] = {
     val waits = facts.holder.fold(s"No ${facts.side} partition counts: the side follows the other one.") {
       by =>
         val read =

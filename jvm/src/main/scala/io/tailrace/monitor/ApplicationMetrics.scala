@@ -72,10 +72,11 @@ private[monitor] final class ApplicationMetrics(context: SparkContext) extends L
   }
 
   def progressed(id: String, progress: StreamingQueryProgress): Unit = {
-    val values = ProgressValues.of(progress, StreamWatermarks.of(progress.id))
+    val streams = StreamWatermarks.of(progress.id)
+    val values = ProgressValues.of(progress, streams.watermarks)
     history.foreach(_.add(progress, values.values.flatten.toSeq))
     synchronized {
-      Option(queries.get(id)).foreach(_.add(progress, values))
+      Option(queries.get(id)).foreach(_.add(progress, values, streams))
       show()
     }
   }

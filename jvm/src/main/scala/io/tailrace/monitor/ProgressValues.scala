@@ -10,7 +10,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.streaming.{SourceProgress, StateOperatorProgress, StreamingQueryProgress}
-import org.apache.spark.sql.tailrace.StreamWatermark
+import org.apache.spark.sql.tailrace.{QueryStreams, StreamWatermark}
 import org.json4s.DefaultFormats
 import org.json4s.jackson.Serialization
 
@@ -49,7 +49,7 @@ private[monitor] object ProgressValues {
       }).toMap
 
   val QueryPart = "query"
-  private val StreamPart = "stream"
+  val StreamPart = "stream"
 
   /** Values of the query itself, by their fields. */
   def queryValues(values: (String, Double)*): Seq[MetricValue] =
@@ -234,6 +234,11 @@ object MetricCatalog {
 
   private val groupOfSeries = groups.flatMap(group => group.metrics.map(_.series -> group.of)).toMap
 
+  private val places = groups.flatMap(_.metrics).map(_.series).zipWithIndex.toMap
+
+  /** The place of a series in the file, which has the most important ones of each group first. */
+  def place(series: String): Int = places(series)
+
   /** The owner of a series: see [[MetricGroup]]. */
   def groupOf(series: String): String = groupOfSeries(series)
 
@@ -254,6 +259,7 @@ private[monitor] final class QuerySeries(val labels: Seq[(String, String)]) {
   private val counts = new mutable.LinkedHashMap[SeriesKey, Double]
   private val levels = new mutable.LinkedHashMap[String, Seq[MetricValue]]
   private var batches = RecentBatches()
+  private var ofStreams = QueryStreams()
   // A count that appears with 1 hasn't grown, for Prometheus.
   count(ProgressValues.queryCounts)
   started()
@@ -265,9 +271,17 @@ private[monitor] final class QuerySeries(val labels: Seq[(String, String)]) {
 
   def recent: RecentBatches = synchronized(batches)
 
+  /** In the last micro-batch. */
+  def streams: QueryStreams = synchronized(ofStreams)
+
   /** @param values of the progress, by [[ProgressValues]] */
-  def add(progress: StreamingQueryProgress, values: Map[String, Seq[MetricValue]]): Unit = synchronized {
+  def add(
+      progress: StreamingQueryProgress,
+      values: Map[String, Seq[MetricValue]],
+      streams: QueryStreams
+  ): Unit = synchronized {
     batches = batches.add(progress)
+    ofStreams = streams
     values.foreach { case (part, ofPart) => put(part, ofPart) }
   }
 

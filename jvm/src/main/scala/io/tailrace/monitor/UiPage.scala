@@ -2,20 +2,26 @@
 // scalafix:off DisableSyntax.noXml
 package io.tailrace.monitor
 
-import java.time.{Duration, Instant}
+import java.time.format.DateTimeFormatter
+import java.time.{Duration, Instant, ZoneOffset}
 import java.util.Locale
 
 import scala.xml.{Elem, NodeSeq}
 
-/** The tab "Tailrace" of Spark's UI: for each query its last micro-batches as a chart, and all of its numbers, which are
-  * those that Prometheus gets.
+import io.tailrace.common.Side
+import io.tailrace.explain._
+
+/** The tab "Tailrace" of Spark's UI: for each query who holds its watermark, its last micro-batches as a chart, and all
+  * of its numbers, which are those that Prometheus gets.
   *
   * {{{
-  *   examples      runs, micro-batch 12
+  *   examples, clicks                contents, if there are several queries
+  *   examples                        Running. Last micro-batch: 12.
+  *     The watermark is 12:07. The stream of `clicked_at` holds it ...
   *     chart
-  *     query                       the watermark                  12:07:00, 3 min ago
-  *     tailraceLabelJoin, index 0  rows that wait                 1,284
-  *     tailrace.watermark          each host's progress: web-2    11:58:10, 12 min ago
+  *     query                         the watermark                  12:07:00, 3 min ago
+  *     tailrace.watermark            each host's progress: web-2    11:58:10, 12 min ago
+  *     tailraceLabelJoin, index 0    buffered rows                  1,284
   * }}}
   */
 private[monitor] object UiPage {
@@ -25,39 +31,60 @@ private[monitor] object UiPage {
     if (queries.isEmpty) <p>No streaming query has run in this application yet.</p>
     else {
       val (running, ended) = queries.partition(_.isActive)
-      running.map(section(_, now)) ++ ended.map(section(_, now))
+      val ordered = running ++ ended
+      contents(ordered) ++ ordered.map(section(_, now))
     }
+
+  private def contents(queries: Seq[QuerySeries]): NodeSeq =
+    if (queries.size < 2) NodeSeq.Empty
+    else
+      <nav aria-label="Queries"><ul>{
+        queries.map { query =>
+          val labels = query.labels.toMap
+          <li><a href={s"#${anchor(query)}"}>{labels("query")}</a>: {state(query)}</li>
+        }
+      }</ul></nav>
+
+  private def anchor(query: QuerySeries): String = s"query-${query.labels.toMap.apply("query_id")}"
+
+  private def state(query: QuerySeries): String = if (query.isActive) "running" else "ended"
 
   private def section(query: QuerySeries, now: Instant): Elem = {
     val labels = query.labels.toMap
     val points = query.recent.points
-    val state = if (query.isActive) "runs" else "has ended"
-    <section id={s"query-${labels("query_id")}"} style="margin-bottom: 3em">
+    val last = points.lastOption.fold("")(point => s" Last micro-batch: ${point.batch}.")
+    val id = if (labels("query") == labels("query_id")) "" else s" Id: ${labels("query_id")}."
+    val held = WatermarkHolders.of(query)
+    <section id={anchor(query)} style="margin-bottom: 3em">
       <h4>{labels("query")}</h4>
-      <p>{points.lastOption.fold(s"It $state.")(last => s"It $state. The last micro-batch is ${last.batch}.")}
-         {if (labels("query") == labels("query_id")) "" else s"Id: ${labels("query_id")}."}</p>
+      {if (held.isEmpty) NodeSeq.Empty else <p><b>{held.mkString(" ")}</b></p>}
+      <p>{state(query).capitalize + "." + last + id}</p>
       {BatchChart.of(points)}
       {parts(query).map { case (name, values) => table(name, values, now) }}
     </section>
   }
 
-  /** The values by their owners. */
+  /** The values by their owners, the most important first. */
   private def parts(query: QuerySeries): Seq[(String, Seq[(SeriesKey, Double)])] = {
     val shown = query.ownValues.filterNot { case (key, _) =>
       MetricCatalog.metrics(key.series).field == "active"
     }
     shown.groupBy { case (key, _) => nameOf(key) }.toSeq.sortBy { case (name, of) =>
-      (rank(of.head._1), name)
+      (of.map { case (key, _) => rank(key) }.min, name)
     }
   }
 
-  /** The query, then Tailrace's own counts, operators, and sources. */
+  /** The query and its streams, then Tailrace's own counts, operators, and sources. */
   private def rank(key: SeriesKey): Int = {
     val labels = key.labels.map(_._1)
-    if (labels.contains("source")) 3
-    else if (labels.contains("operator")) 2
-    else if (MetricCatalog.groupOf(key.series) == ProgressValues.QueryPart) 0
-    else 1
+    if (labels.contains("source")) 4
+    else if (labels.contains("operator")) 3
+    else
+      MetricCatalog.groupOf(key.series) match {
+        case ProgressValues.QueryPart => 0
+        case ProgressValues.StreamPart => 1
+        case _ => 2
+      }
   }
 
   private def nameOf(key: SeriesKey): String = {
@@ -73,12 +100,13 @@ private[monitor] object UiPage {
   private def table(name: String, values: Seq[(SeriesKey, Double)], now: Instant): Elem =
     <table class="table table-bordered table-sm table-striped">
       <caption style="caption-side: top"><b>{name}</b></caption>
-      <thead><tr><th scope="col">what</th><th scope="col" style="text-align: right">value</th><th scope="col">series</th></tr></thead>
+      <thead><tr><th scope="col">metric</th><th scope="col" style="text-align: right">value</th><th scope="col">name for Prometheus</th></tr></thead>
       <tbody>{
-      values.sortBy { case (key, _) => (key.series, key.labels.toString) }.map { case (key, value) =>
-        val metric = MetricCatalog.metrics(key.series)
-        val which = key.labels.collect { case (label, text) if metric.tells(label) => text }
-        <tr>
+      values.sortBy { case (key, _) => (MetricCatalog.place(key.series), key.labels.toString) }.map {
+        case (key, value) =>
+          val metric = MetricCatalog.metrics(key.series)
+          val which = key.labels.collect { case (label, text) if metric.tells(label) => text }
+          <tr>
           <td>{(metric.help.replace(", in seconds since 1970", "") +: which).mkString(": ")}</td>
           <td style="text-align: right; white-space: nowrap">{MetricText.of(key.series, value, now)}</td>
           <td><code>{key.series}</code></td>
@@ -88,16 +116,95 @@ private[monitor] object UiPage {
     </table>
 }
 
+/** Says who holds back a query's watermark, in the sentences of `tailrace why`, by what its last progress has. */
+private[monitor] object WatermarkHolders {
+  private val Streams = "tailrace.watermark"
+  private val Sides = "tailrace.syncJoin"
+
+  def of(query: QuerySeries): Seq[String] = {
+    val values = query.ownValues
+    val sources = named(values, Streams).map { case (name, own) => source(name, own) }
+    val streams = query.streams
+    val facts = WatermarkFacts(
+      level(values, ProgressValues.QueryPart, "watermark").map(micros),
+      streams.followsLatest,
+      // Spark's streams aren't all of them where Tailrace has a watermark of its own.
+      if (sources.nonEmpty) Nil
+      else
+        streams.watermarks.map(stream => StreamFacts(stream.column, Some(stream.ms * 1000))) ++
+          streams.unseen.map(StreamFacts(_, None)),
+      sources = sources
+    )
+    val sides = named(values, Sides).flatMap { case (_, own) => waitingFor(own) }
+    val known = facts.now.nonEmpty || facts.streams.nonEmpty
+    // The hosts' low watermark becomes the query's with the next micro-batch.
+    val ofWatermark = WatermarkText.of(facts).drop(if (facts.now.isEmpty && sources.nonEmpty) 1 else 0)
+    (if (known || sources.nonEmpty) ofWatermark else Nil) ++ sides
+  }
+
+  private type Values = Seq[(SeriesKey, Double)]
+
+  private def named(values: Values, group: String): Seq[(String, Values)] =
+    values
+      .filter { case (key, _) => MetricCatalog.groupOf(key.series) == group }
+      // Under its default name, which is the end of the group's, an operator's values have none.
+      .groupBy { case (key, _) => key.labels.toMap.getOrElse("name", group.stripPrefix("tailrace.")) }
+      .toSeq
+      .sortBy(_._1)
+
+  private def source(name: String, own: Values): SourceFacts = SourceFacts(
+    name,
+    level(own, Streams, "lowWatermark").map(micros),
+    level(own, Streams, "hosts").fold(0)(_.toInt),
+    // The progress doesn't say which hosts have logged nothing.
+    unseen = (Nil, 0),
+    slowest = elements(own, Streams, "slowest.progress")
+      .map { case (labels, time) => labels("host") -> micros(time) }
+      .sortBy(_._2),
+    server = Some(false)
+  )
+
+  private def waitingFor(own: Values): Seq[String] = {
+    val idle = elements(own, Sides, "heldBackBy.idleMs").toMap
+    val lag = elements(own, Sides, "heldBackBy.lagMs").toMap
+    elements(own, Sides, "heldBackBy.latest").sortBy(_._1("side")).flatMap { case (labels, time) =>
+      val holder = HolderFacts(
+        labels("partition"),
+        Some(micros(time)),
+        lag.get(labels).map(micros),
+        idle.get(labels).fold(0L)(seconds => (seconds * 1e3).round),
+        labels.get("condition").filter(_.nonEmpty)
+      )
+      val side = Side.values.find(_.name == labels("side"))
+      side.toSeq.flatMap(one => WaitText.side(SyncSideFacts(one, None, Some(holder), Nil, None, None)))
+    }
+  }
+
+  private def level(values: Values, group: String, field: String): Option[Double] =
+    elements(values, group, field).headOption.map(_._2)
+
+  private def elements(values: Values, group: String, field: String): Seq[(Map[String, String], Double)] = {
+    val series = MetricCatalog.group(group).find(field).map(_.series)
+    values.collect { case (key, value) if series.contains(key.series) => key.labels.toMap -> value }
+  }
+
+  private def micros(seconds: Double): Long = (seconds * 1e6).round
+}
+
 /** The last micro-batches of a query as an SVG, which needs no script.
   *
   * {{{
   *   rows read        | ▂ ▆ ▃ █ ▅       a bar per micro-batch
-  *   rows that wait   | ▁▂▃▃▄▄▅▅        likewise
-  *   seconds          | ▂▂▂█▂           of a micro-batch
+  *   buffered rows    | ▁▂▃▃▄▄▅▅        likewise
+  *   duration         | ▂▂▂█▂           of a micro-batch
+  *                     12:00   12:05    when some of them began
   * }}}
   */
 private[monitor] object BatchChart {
-  private val (width, height, gap, left) = (900, 60, 28, 150)
+  private val (width, height, gap, left, axis) = (900, 60, 28, 150, 40)
+  // A time of day takes the room of six bars.
+  private val fewestBars = 6
+  private val mostTimes = 6
 
   private final case class Row(
       name: String,
@@ -107,31 +214,34 @@ private[monitor] object BatchChart {
   )
 
   private val rows = Seq(
-    Row("rows read", "#1b6b93", _.rows.toDouble, count),
-    Row("rows that wait", "#c8553d", _.waiting.toDouble, count),
-    Row("seconds", "#7a6c5d", _.seconds, value => "%.1f".formatLocal(Locale.ROOT, value))
+    Row("rows read", "#1b6b93", _.rows.toDouble, value => s"${count(value)} rows"),
+    Row("buffered rows", "#c8553d", _.waiting.toDouble, value => s"${count(value)} rows"),
+    Row("duration", "#7a6c5d", _.seconds, value => "%.1f s".formatLocal(Locale.ROOT, value))
   )
 
   def of(points: Seq[BatchPoint]): NodeSeq =
     if (points.isEmpty) NodeSeq.Empty
     else {
       val name =
-        s"The last ${points.size} micro-batches, ${points.head.batch} to ${points.last.batch}: rows read, rows that wait, seconds"
+        s"The last ${points.size} micro-batches, ${points.head.batch} to ${points.last.batch}: rows read, buffered rows, duration"
+      val tall = rows.size * (height + gap) + axis
       <svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label={name} width={width.toString}
-           height={(rows.size * (height + gap)).toString} viewBox={
-        s"0 0 $width ${rows.size * (height + gap)}"
-      }
-           style="max-width: 100%; font: 12px sans-serif">{
+           height={tall.toString} viewBox={
+        s"0 0 $width $tall"
+      } style="max-width: 100%; font: 12px sans-serif">{
         rows.zipWithIndex.map { case (row, i) => bars(row, points, i * (height + gap) + gap / 2) }
-      }</svg>
+      }{times(points, tall - axis)}</svg>
     }
+
+  private val step: Double = (width - left).toDouble / RecentBatches.Most
 
   private def bars(row: Row, points: Seq[BatchPoint], top: Int): Elem = {
     val most = points.map(row.value).max
-    val step = (width - left).toDouble / RecentBatches.Most
     <g>
       <text x="0" y={(top + 12).toString}>{row.name}</text>
-      <text x="0" y={(top + 28).toString} fill="#666">{s"at most ${row.text(most)}"}</text>
+      <text x="0" y={(top + 28).toString} fill="#666">{
+      if (most > 0) s"0 to ${row.text(most)}" else s"always ${row.text(0)}"
+    }</text>
       <line x1={left.toString} y1={(top + height).toString} x2={width.toString} y2={(top + height).toString}
             stroke="#bbb"/>
       {
@@ -144,9 +254,28 @@ private[monitor] object BatchChart {
     </g>
   }
 
+  /** The axis: when some of the micro-batches began. */
+  private def times(points: Seq[BatchPoint], top: Int): Elem = {
+    val every = Math.max(fewestBars, (points.size + mostTimes - 1) / mostTimes)
+    <g fill="#666">
+      <text x="0" y={(top + 12).toString}>{"began at, UTC"}</text>
+      <text x="0" y={(top + 28).toString}>{"micro-batch"}</text>
+      {
+      points.zipWithIndex.collect {
+        case (point, i) if i % every == 0 =>
+          <g transform={s"translate(${number(left + i * step)} $top)"}>
+            <text y="12">{Clock.format(point.began)}</text><text y="28">{count(point.batch.toDouble)}</text>
+          </g>
+      }
+    }
+    </g>
+  }
+
+  private val Clock = DateTimeFormatter.ofPattern("HH:mm:ss").withZone(ZoneOffset.UTC)
+
   private def told(point: BatchPoint): String =
     s"micro-batch ${point.batch}, ${point.began}: ${count(point.rows.toDouble)} rows read in " +
-      "%.2f s, ".formatLocal(Locale.ROOT, point.seconds) + s"${count(point.waiting.toDouble)} wait"
+      "%.2f s, ".formatLocal(Locale.ROOT, point.seconds) + s"${count(point.waiting.toDouble)} buffered"
 
   private def count(value: Double): String = MetricText.count(value)
   private def number(value: Double): String = "%.1f".formatLocal(Locale.ROOT, value)

@@ -25,6 +25,18 @@ import org.apache.spark.util.Clock
   */
 final case class StreamWatermark(column: String, ms: Long)
 
+/** The streams from which Spark computes the watermark of a query.
+  *
+  * @param watermarks     of the streams that have had a row since the query's start
+  * @param unseen         columns of the event times of the others
+  * @param followsLatest  whether the latest of them is the query's, by the policy `max`
+  */
+final case class QueryStreams(
+    watermarks: Seq[StreamWatermark] = Nil,
+    unseen: Seq[String] = Nil,
+    followsLatest: Boolean = false
+)
+
 /** The watermarks from which Spark computes a query's. Spark has no method that returns them.
   *
   * {{{
@@ -35,14 +47,14 @@ final case class StreamWatermark(column: String, ms: Long)
   */
 object StreamWatermarks {
 
-  /** Those of a query that runs, of streams that have had a row since its start. */
-  def of(queryId: UUID): Seq[StreamWatermark] =
-    SparkSession.getDefaultSession.orElse(SparkSession.getActiveSession).toSeq.flatMap { session =>
-      Option(session.sharedState.activeStreamingQueries.get(queryId)).toSeq.flatMap {
-        case query: MicroBatchExecution => tracker(query).toSeq.flatMap(of(query, _))
-        case _ => Nil
-      }
-    }
+  /** Those of a query that runs. */
+  def of(queryId: UUID): QueryStreams =
+    SparkSession.getDefaultSession
+      .orElse(SparkSession.getActiveSession)
+      .flatMap(session => Option(session.sharedState.activeStreamingQueries.get(queryId)))
+      .collect { case query: MicroBatchExecution => query }
+      .flatMap(query => tracker(query).map(of(query, _)))
+      .getOrElse(QueryStreams())
 
   /** Those of the query of this thread, by the node of a stream; none for a stream without a row since its start.
     */
@@ -54,11 +66,18 @@ object StreamWatermarks {
     case _ => Map.empty
   }
 
-  private def of(query: MicroBatchExecution, tracker: WatermarkTracker): Seq[StreamWatermark] = {
+  private def of(query: MicroBatchExecution, tracker: WatermarkTracker): QueryStreams = {
     val known = tracker.synchronized(byNode(tracker).toMap)
-    query.logicalPlan.collect { case w: EventTimeWatermark =>
-      known.get(w.nodeId).flatten.map(StreamWatermark(w.eventTime.name, _))
-    }.flatten
+    // A DataFrame that is used twice is two nodes with one id.
+    val streams = query.logicalPlan
+      .collect { case w: EventTimeWatermark => w }
+      .distinctBy(_.nodeId)
+      .map(w => w.eventTime.name -> known.get(w.nodeId).flatten)
+    QueryStreams(
+      streams.collect { case (column, Some(ms)) => StreamWatermark(column, ms) },
+      streams.collect { case (column, None) => column },
+      StreamingRun.followsLatestWatermark(query)
+    )
   }
 
   /** None until the query's thread has made it. Scala's `protected` is public for the JVM. */
@@ -175,7 +194,7 @@ final class ClockedQuery private (val query: StreamingQuery) {
     StreamWatermarks.tracker(ClockedQuery.execution(query)).fold(0L)(_.currentWatermark)
 
   /** The watermarks of its streams, whose minimum is the query's: by the column of the event time. */
-  def watermarks: Seq[StreamWatermark] = StreamWatermarks.of(query.id)
+  def watermarks: Seq[StreamWatermark] = StreamWatermarks.of(query.id).watermarks
 }
 
 object ClockedQuery {

@@ -60,10 +60,7 @@ final class StreamingRun private (execution: StreamExecution) {
     StreamingPlan.watermarkNodes(execution.lastExecution.executedPlan)
 
   /** True if its watermark is the latest one of its streams. */
-  def followsLatestWatermark: Boolean =
-    execution.sparkSession.sessionState.conf
-      .getConf(SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY)
-      .equalsIgnoreCase("max")
+  def followsLatestWatermark: Boolean = StreamingRun.followsLatestWatermark(execution)
 
   /** A digest of the end offsets of a micro-batch's sources. */
   def offsets(batchId: Long): String = {
@@ -87,6 +84,11 @@ final class StreamingRun private (execution: StreamExecution) {
 }
 
 object StreamingRun {
+
+  private[tailrace] def followsLatestWatermark(execution: StreamExecution): Boolean =
+    execution.sparkSession.sessionState.conf
+      .getConf(SQLConf.STREAMING_MULTIPLE_WATERMARK_POLICY)
+      .equalsIgnoreCase("max")
 
   /** The run whose thread this is. */
   def current(session: SparkSession): StreamingRun = new StreamingRun(execution(session))

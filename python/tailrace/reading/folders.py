@@ -1,0 +1,186 @@
+"""The windows in a folder of `write_windows`: which of them are complete, and their files."""
+
+# The types of pyarrow are incomplete.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownParameterType=false
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pyarrow import fs
+
+from tailrace.reading import refusals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+MARKER = "_SUCCESS"
+_LATE = "_late"
+_DIRECTORY = re.compile(r"(?P<into>[^_.=][^=]*)=(?P<name>\d{8}T\d{6}(\.\d{6})?Z)")
+_FORMATS = (1, 2)
+
+
+@dataclass(frozen=True)
+class CompleteWindow:
+    """A window whose rows have all landed: none is added to its directory any longer.
+
+    Attributes:
+        name: the start as `write_windows` names it, for instance "20260101T120000Z".
+        start: the first time in the window.
+        end: the first time after it.
+        rows: how many rows it had when it closed.
+        path: its directory.
+        report: the completeness report, with the keys of `_SUCCESS`: `expected` and `passed` hosts, `missing`
+            and others.
+    """
+
+    name: str
+    start: datetime
+    end: datetime
+    rows: int
+    path: str
+    report: Mapping[str, Any] = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class WindowFile:
+    """A file of rows.
+
+    Attributes:
+        path: in the file system.
+        inside: the path below the directory of windows, with those that `partitionBy` has made.
+        size: in bytes.
+    """
+
+    path: str
+    inside: str
+    size: int
+
+
+class WindowFolder:
+    """A folder that `write_windows` writes.
+
+    Args:
+        path: a local path, or a URI such as "s3://bucket/clicks".
+        filesystem: of pyarrow, if `path` is a path in it.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], filesystem: fs.FileSystem | None = None) -> None:
+        text = os.fspath(path)
+        if filesystem is not None:
+            self.filesystem, self.path = filesystem, filesystem.normalize_path(text)
+        elif re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", text):
+            self.filesystem, self.path = fs.FileSystem.from_uri(text)
+        else:
+            self.filesystem, self.path = fs.LocalFileSystem(), os.path.abspath(text)  # noqa: PTH100 - also on S3
+        self.path = self.path.rstrip("/")
+
+    def directories(self) -> list[tuple[datetime, str]]:
+        """The starts of all windows, complete or not, in order of time, and the names of their directories.
+
+        Raises:
+            TailraceWatermarkError: there is no such folder, or it has directories of two kinds of windows.
+        """
+        try:
+            found = self.filesystem.get_file_info(fs.FileSelector(self.path))
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise refusals.not_found(self.path) from error
+        matches = [
+            match
+            for info in found
+            if info.type == fs.FileType.Directory and (match := _DIRECTORY.fullmatch(info.base_name))
+        ]
+        kinds = sorted({match["into"] for match in matches})
+        if len(kinds) > 1:
+            raise refusals.mixed(self.path, ", ".join(kinds))
+        # Names sort as times do only if no window begins within a second.
+        return sorted((time_of(match["name"]), match[0]) for match in matches)
+
+    def complete(self, after: datetime | None = None) -> Iterator[CompleteWindow]:
+        """The complete windows that begin after a time, in order of time, up to the first open one.
+
+        `write_windows` marks windows in order of time. A reader that skipped an open one would miss it.
+
+        Raises:
+            TailraceWatermarkError: a complete window follows one that isn't complete, or one was deleted
+                after it was listed; and as `directories`.
+        """
+        left = [one for one in self.directories() if after is None or one[0] > after]
+        for at, (_, directory) in enumerate(left):
+            window = self._window(directory)
+            if window is None:
+                later = [name for _, name in left[at + 1 :] if self._is_marked(name)]
+                # It may have been marked after the look at it, and before the look at the later ones.
+                window = self._window(directory) if later else None
+                if window is None and not self._is_there(directory):
+                    raise refusals.changed(f"{self.path}/{directory}")
+                if later and window is None:
+                    raise refusals.out_of_order(self.path, directory, later[0])
+            if window is None:
+                return
+            yield window
+
+    def files(self, window: CompleteWindow, *, late: bool = False) -> list[WindowFile]:
+        """The files with rows of a window, in order of their paths; with `late`, then those of its late rows.
+
+        Raises:
+            TailraceWatermarkError: the window's directory is gone.
+        """
+        try:
+            found = self._below(window.path)
+        except FileNotFoundError as error:
+            raise refusals.changed(window.path) from error
+        if late:
+            found += self._below(f"{self.path}/{_LATE}/{window.path.rpartition('/')[2]}", missing=True)
+        return found
+
+    def _below(self, directory: str, *, missing: bool = False) -> list[WindowFile]:
+        selector = fs.FileSelector(directory, allow_not_found=missing, recursive=True)
+        above = directory.rpartition("/")[0]
+        files = (
+            WindowFile(info.path, info.path[len(above) + 1 :], info.size)
+            for info in self.filesystem.get_file_info(selector)
+            if info.type == fs.FileType.File
+        )
+        # As readers of tables: these begin with an underscore or a dot, at any depth.
+        rows = (file for file in files if not any(part[0] in "_." for part in file.inside.split("/")))
+        return sorted(rows, key=lambda file: file.path)
+
+    def _is_there(self, directory: str) -> bool:
+        info = self.filesystem.get_file_info(f"{self.path}/{directory}")
+        return bool(info.type == fs.FileType.Directory)
+
+    def _is_marked(self, directory: str) -> bool:
+        info = self.filesystem.get_file_info(f"{self.path}/{directory}/{MARKER}")
+        return bool(info.type == fs.FileType.File)
+
+    def _window(self, directory: str) -> CompleteWindow | None:
+        path = f"{self.path}/{directory}"
+        try:
+            with self.filesystem.open_input_stream(f"{path}/{MARKER}") as file:
+                text = file.read()
+        except FileNotFoundError:
+            return None
+        try:
+            return _complete(directory.partition("=")[2], path, json.loads(text))
+        except (ValueError, KeyError, TypeError) as error:
+            raise refusals.report(f"{path}/{MARKER}", repr(error)) from error
+
+
+def _complete(name: str, path: str, report: Mapping[str, Any]) -> CompleteWindow:
+    if report["format"] not in _FORMATS:
+        raise ValueError(f"format {report['format']}")
+    end = datetime.fromisoformat(report["window_end"])
+    return CompleteWindow(name, time_of(name), end, int(report["rows"]), path, report)
+
+
+def time_of(name: str) -> datetime:
+    """The start of the window with this name."""
+    form = "%Y%m%dT%H%M%S.%fZ" if "." in name else "%Y%m%dT%H%M%SZ"
+    return datetime.strptime(name, form).replace(tzinfo=UTC)

@@ -1,0 +1,87 @@
+"""The place of a reader, and the values of JSON that it is saved as."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tailrace.reading import refusals
+from tailrace.reading.folders import WindowFile, time_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Position:
+    """The end of what a pass has emitted.
+
+    Attributes:
+        after: the name of the last finished window; None: none is.
+        window: that of the window that is being read; None between two windows.
+        rows: how many of its rows were emitted.
+        digest: of its files.
+        late: its files of late rows. Others may come while it is read.
+    """
+
+    after: str | None = None
+    window: str | None = None
+    rows: int = 0
+    digest: str = ""
+    late: tuple[WindowFile, ...] = ()
+
+
+def saved(position: Position, epoch: int, order: Mapping[str, Any]) -> dict[str, Any]:
+    """A state.
+
+    Args:
+        position: of the reader.
+        epoch: of its pass.
+        order: the options that decide which rows of a window are emitted in which order.
+    """
+    return {
+        "format": _FORMAT,
+        "after": position.after,
+        "window": position.window,
+        "rows": position.rows,
+        "files": position.digest,
+        "late": [[file.path, file.inside, file.size] for file in position.late],
+        "epoch": epoch,
+        "order": dict(order),
+    }
+
+
+def loaded(state: Mapping[str, Any], order: Mapping[str, Any]) -> tuple[Position, int]:
+    """The position of a state, and its epoch.
+
+    Args:
+        state: of `saved`.
+        order: the options of the reader that resumes.
+
+    Raises:
+        TailraceWatermarkError: it is no state, or it is within a window and options of its order have
+            changed.
+    """
+    try:
+        position, epoch, before = _read(state)
+    except (KeyError, TypeError, ValueError) as error:
+        raise refusals.state(f"it isn't one of this release ({error!r})") from error
+    changed = [f"`{name}` ({before.get(name)!r} before)" for name in order if order[name] != before.get(name)]
+    if position.window is not None and changed:
+        within = f"it is within the window {position.window}"
+        raise refusals.state(f"{within}, and options that order its rows have changed: {', '.join(changed)}")
+    return position, epoch
+
+
+def _read(state: Mapping[str, Any]) -> tuple[Position, int, dict[str, Any]]:
+    if state["format"] != _FORMAT:
+        raise ValueError(f"format {state['format']}")
+    late = tuple(WindowFile(str(path), str(inside), int(size)) for path, inside, size in state["late"])
+    names = (state["after"], state["window"])
+    for name in names:
+        if name is not None:
+            time_of(name)
+    position = Position(*names, int(state["rows"]), str(state["files"]), late)
+    return position, int(state["epoch"]), dict(state["order"])

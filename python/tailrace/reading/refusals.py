@@ -1,0 +1,138 @@
+"""The errors of what is read: each says what is wrong with the folder or the call, and the cure."""
+
+from __future__ import annotations
+
+from tailrace.errors import TailraceError, TailraceWatermarkError, from_condition
+
+CALL = "tailrace.reading.WindowReader"
+
+
+def not_found(path: str) -> TailraceError:
+    """There is no such folder."""
+    text = f"{path} has no windows of write_windows."
+    cure = "Name the folder that the query writes to. The first micro-batch creates it."
+    return _refusal("TAILRACE_WINDOWS_NOT_FOUND", text, cure, path=path)
+
+
+def mixed(path: str, columns: str) -> TailraceError:
+    """The folder has windows of several writers."""
+    text = f"{path} has windows of several columns: {columns}."
+    cure = "A folder of write_windows has one: move the directories of the others away."
+    return _refusal("TAILRACE_WINDOWS_MIXED", text, cure, path=path, columns=columns)
+
+
+def out_of_order(path: str, unmarked: str, complete: str) -> TailraceError:
+    """A window without a marker comes before a complete one."""
+    text = f"In {path} {complete} is complete, and {unmarked} before it has no _SUCCESS."
+    cure = "write_windows marks windows in order of time. Restore the file, or move the directory away."
+    condition = "TAILRACE_WINDOWS_ORDER"
+    return _refusal(condition, text, cure, path=path, unmarked=unmarked, complete=complete)
+
+
+def report(path: str, reason: str) -> TailraceError:
+    """A marker isn't that of this release."""
+    text = f"{path} is no completeness report that this release knows ({reason})."
+    cure = "Another program has written it, or a newer release: then update tailrace here."
+    return _refusal("TAILRACE_WINDOWS_REPORT", text, cure, path=path, reason=reason)
+
+
+def none_complete(path: str) -> TailraceError:
+    """The folder has no complete window."""
+    text = f"{path} has no complete window yet: none has a file _SUCCESS."
+    cure = (
+        "Wait for the low watermark of the query (`tailrace why` says what holds it back), or read with "
+        "`follow=True`."
+    )
+    return _refusal("TAILRACE_WINDOWS_NONE_COMPLETE", text, cure, path=path)
+
+
+def changed(window: str) -> TailraceError:
+    """Files of a window are gone, or others."""
+    text = f"Files of {window} were deleted or replaced since it was listed, or since a saved state."
+    cure = "Restore them, or start without a state, with `since` after this window."
+    return _refusal("TAILRACE_WINDOWS_READ_CHANGED", text, cure, window=window)
+
+
+def schema(file: str, columns: str) -> TailraceError:
+    """A file has other columns than those before it."""
+    text = f"The columns of {file} differ from those of earlier files: {columns}."
+    cure = "Name columns that all windows have with `columns`, or read the windows from here on with `since`."
+    return _refusal("TAILRACE_WINDOWS_SCHEMA", text, cure, file=file, columns=columns)
+
+
+def condition(where: str, file: str, reason: str) -> TailraceError:
+    """The condition doesn't fit the columns of a file."""
+    text = f"`where` is {where}, and {file} has no such columns: {reason.splitlines()[0]}."
+    cure = (
+        "Name columns that all windows have, in their types, or read other windows with `since` and `until`."
+    )
+    return _refusal("TAILRACE_WINDOWS_CONDITION", text, cure, where=where, file=file, reason=reason)
+
+
+def weight(column: str, window: str) -> TailraceError:
+    """A weight is null or isn't positive."""
+    text = (
+        f"`weights` names the column {column}, and a row of {window} has a weight that is null or not a "
+        "positive number."
+    )
+    cure = (
+        "Leave rows out that a sample doesn't weigh, such as marked late ones, for instance with "
+        "where=pyarrow.compute.field('_mark').is_null()."
+    )
+    return _refusal("TAILRACE_WINDOWS_WEIGHT", text, cure, column=column, window=window)
+
+
+def state(reason: str) -> TailraceError:
+    """A pass can't begin at a state."""
+    text = f"The reader can't resume from this state: {reason}."
+    cure = (
+        "Resume with the options that it was taken with; between two windows any option may change. To begin "
+        "elsewhere, leave the state out and use `since`."
+    )
+    return _refusal("TAILRACE_WINDOWS_STATE", text, cure, reason=reason)
+
+
+def unread() -> TailraceError:
+    """A process is asked for its place, and reads nothing."""
+    text = "This process has read no rows: worker processes of a DataLoader know their own places."
+    cure = (
+        "Take the state of torchdata.stateful_dataloader.StatefulDataLoader, which asks them, or set "
+        "num_workers=0."
+    )
+    return _refusal("TAILRACE_WINDOWS_UNREAD", text, cure)
+
+
+def tensor(column: str, reason: str) -> TailraceError:
+    """A column can't be a tensor."""
+    text = f"The column {column} has {reason}, and no tensor can."
+    cure = (
+        "Leave it out of `columns`, exclude nulls with `where`, or give a `convert` that makes the model's "
+        "input from a pyarrow.RecordBatch."
+    )
+    return _refusal("TAILRACE_WINDOWS_TENSOR", text, cure, column=column, reason=reason)
+
+
+def package(name: str, cure: str) -> TailraceError:
+    """A package isn't installed."""
+    return _refusal("TAILRACE_WINDOWS_DEPENDENCY", f"{name} isn't installed.", cure, package=name)
+
+
+def column(argument: str, name: str, window: str, known: str) -> TailraceError:
+    """A named column isn't there."""
+    text = f"`{argument}` of {CALL} names the column `{name}`, which isn't a column of {window}."
+    named = {"call": CALL, "argument": argument, "column": name, "frame": window, "columns": known}
+    return from_condition("TAILRACE_COLUMN_NOT_FOUND", f"{text} Name one of these: {known}.", named)
+
+
+def weights_type(name: str, window: str, kind: str) -> TailraceError:
+    """The column of weights has no numbers."""
+    text = (
+        f"`weights` of {CALL} names the column `{name}` of {window}, which has the type {kind}. It has to be "
+        "a number. Name the column that `sample` has added."
+    )
+    named = {"call": CALL, "argument": "weights", "column": name, "frame": window, "type": kind}
+    return from_condition("TAILRACE_COLUMN_TYPE", text, {**named, "expected": "a number"})
+
+
+def _refusal(condition: str, text: str, cure: str, **parameters: str) -> TailraceError:
+    return TailraceWatermarkError(f"{text} {cure}", condition=condition, parameters=parameters)

@@ -193,6 +193,8 @@ def test_two_queries_write_one_table(spark: SparkSession, tmp_path: Path) -> Non
     assert sorted(id_ for _, id_ in one.ids()) == sorted(2 * [0, 1, 2, 1000, 1001, 1002])
     reports = _reports(tailrace.window_report(spark, one.table, format=FORMAT))
     assert [report["rows"] for report in reports] == [3, 3, 3, 3, *[0] * 8]
+    # Each query's late rows are counted with its own windows.
+    assert [report["late_rows"] for report in reports] == [2, 2, *[0] * 10]
 
 
 def test_rows_of_a_window_that_columns_were_added_in(spark: SparkSession, tmp_path: Path) -> None:
@@ -213,6 +215,61 @@ def test_rows_of_a_window_that_columns_were_added_in(spark: SparkSession, tmp_pa
     lake.land(("a", 13), ("b", 14))
     found = sorted((row.id, row.twice) for row in lake.written().collect())
     assert found == [(0, None), (1, None), (1000, 2000)]
+
+
+def test_columns_that_the_table_computes(spark: SparkSession, tmp_path: Path) -> None:
+    if LAKE != "delta":
+        pytest.skip("Iceberg computes no columns")
+    lake = TableLogs(spark, tmp_path)
+    made = f"CREATE TABLE {lake.table} (host STRING, at TIMESTAMP, id BIGINT, window_start TIMESTAMP"
+    spark.sql(f"{made}, day DATE GENERATED ALWAYS AS (CAST(at AS DATE))) USING delta")
+    for rows in ARRIVALS:
+        lake.land(*rows)
+    assert lake.written().where("day = CAST(at AS DATE)").count() == len(lake.ids()) == 6
+
+
+def test_late_rows_that_a_user_adds(spark: SparkSession, tmp_path: Path) -> None:
+    lake = TableLogs(spark, tmp_path)
+    for rows in ARRIVALS:
+        lake.land(*rows)
+    # The guide's line.
+    late = spark.read.parquet(f"{lake.out}/_late/*")
+    late.writeTo(lake.table).append()
+    assert sorted(second for second, _ in _seconds(lake)) == [0, 0, 0, 0, 0, 10, 10, 10]
+    # The query goes on.
+    lake.land(("a", 71), ("b", 72))
+    assert len(lake.ids()) == 8 + 3
+
+
+def _seconds(lake: TableLogs) -> list[tuple[float, int]]:
+    return [(at.timestamp() - NOON.timestamp(), id_) for at, id_ in lake.ids()]
+
+
+@pytest.mark.parametrize(
+    "named",
+    ["a'b", "a`b", "db.`", "db..x", "nobody.db.x", "lake.db.x.y.z"] + (["/a`b"] if LAKE == "delta" else []),
+)
+def test_names_that_are_no_table_are_refused(spark: SparkSession, tmp_path: Path, named: str) -> None:
+    lake = TableLogs(spark, tmp_path, table=named)
+    with pytest.raises(tailrace.TailraceTableError, match="TAILRACE_TABLE_NOT_MADE"):
+        lake.start(availableNow=True)
+    with pytest.raises(tailrace.TailraceError, match="TAILRACE_"):
+        tailrace.window_report(spark, named, format=FORMAT)
+
+
+def test_names_in_backticks(spark: SparkSession, tmp_path: Path) -> None:
+    lake = TableLogs(spark, tmp_path, table=table("`it is a ``table``, 'quoted'`"))
+    if LAKE == "delta":
+        # Hive's rule for names.
+        with pytest.raises(tailrace.TailraceTableError, match="TAILRACE_TABLE_NOT_MADE"):
+            lake.start(availableNow=True)
+        lake = TableLogs(spark, tmp_path / "path", table=str(tmp_path / "it is 'a' \"table\" of 1.0"))
+    lake.land(("a", 1), ("b", 2))
+    lake.land(("a", 11), ("b", 12))
+    reports = tailrace.window_report(spark, lake.table, format=FORMAT)
+    assert [row["rows"] for row in reports.collect()] == [2]
+    rows = spark.read.format("delta").load(lake.table) if LAKE == "delta" else lake.written()
+    assert rows.count() == 2
 
 
 def test_partitions_and_the_wrong_form_of_a_folder(spark: SparkSession, tmp_path: Path) -> None:

@@ -46,8 +46,8 @@ private[tailrace] final class TableCommits(
   private def newest: Option[Long] = table.format match {
     case TableFormat.Delta => DeltaHistory.newest(table.load(), id)
     case TableFormat.Iceberg =>
-      val ours = IcebergHistory.summaries(table.load()).find(_.get(Query).contains(query))
-      ours.map(_(counted).toLong)
+      val ours = IcebergHistory.summaries(table.load()).filter(_.get(Query).contains(query))
+      ours.flatMap(_.get(counted)).nextOption().map(_.toLong)
   }
 
   /** Appends rows.

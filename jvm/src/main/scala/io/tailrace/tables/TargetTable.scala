@@ -137,10 +137,7 @@ private[tailrace] final class TargetTable(
 
   private def opened(rows: StructType, writer: TableWriter): Unit = {
     if (!catalog.tableExists(identifier)) make(rows, writer.partitionColumns)
-    val provider = Option(load().properties.get(TableCatalog.PROP_PROVIDER))
-    provider
-      .filterNot(_.equalsIgnoreCase(format.name))
-      .foreach(other => throw TableErrors.format(named, other, format))
+    checkFormat()
     val unfit = TableColumns.unfit(rows, schema(), Nil, session.sessionState.conf.resolver)
     val (added, others) = unfit.partition(_.table.isEmpty)
     if (others.nonEmpty || (added.nonEmpty && !writer.evolves))
@@ -150,6 +147,13 @@ private[tailrace] final class TargetTable(
         added.map(one => TableChange.addColumn(one.path.toArray, SparkPlans.nullable(one.rows), true))
       catalog.alterTable(identifier, changes: _*): Unit
     }
+  }
+
+  private def checkFormat(): Unit = {
+    val provider = Option(load().properties.get(TableCatalog.PROP_PROVIDER))
+    provider
+      .filterNot(_.equalsIgnoreCase(format.name))
+      .foreach(other => throw TableErrors.format(named, other, format))
   }
 
   private def make(rows: StructType, partitionColumns: Seq[String]): Unit = {
@@ -163,7 +167,12 @@ private[tailrace] final class TargetTable(
   }
 
   /** Itself, if there is such a table. */
-  def found: Option[TargetTable] = diagnosed(Option.when(catalog.tableExists(identifier))(this))
+  def found: Option[TargetTable] = diagnosed {
+    Option.when(catalog.tableExists(identifier)) {
+      checkFormat()
+      this
+    }
+  }
 
   private def diagnosed[T](body: => T): T =
     try body

@@ -47,6 +47,9 @@ object ReportTable {
   private val arguments = new Arguments("tailrace.window_report")
   private val Key = Seq("window_start", "window_end")
 
+  /** The column of the query's folder, which no report has. */
+  private val Folder = "folder"
+
   /** @param named  the folder, or the table of a format
     * @param format of `write_windows`
     * @throws io.tailrace.common.TailraceAnalysisException TAILRACE_WINDOWS_NOT_FOUND
@@ -57,7 +60,7 @@ object ReportTable {
   private def ofFolder(session: SparkSession, folder: String): DataFrame = {
     val path = LiteralPath.qualified(folder, session.sessionState.newHadoopConf())
     val settings = settingsOf(session, path).getOrElse(throw WindowErrors.notFound(path.toString))
-    joined(reports(session, path, settings.into), late(session, Seq(path -> settings)))
+    joined(reports(session, path, settings.into), late(session, Seq((folder, path, settings))).drop(Folder))
       .withColumn("late_rows", coalesce(col("late_rows"), lit(0L)))
   }
 
@@ -67,19 +70,20 @@ object ReportTable {
     // Iceberg's catalog keeps what a session has loaded.
     val table = new TargetTable(SparkPlans.copyOf(session), named, format).found
     val documents = TableCommits.documents(table.getOrElse(throw WindowErrors.notFound(named)))
-    val reports = documents.flatMap(text => WindowReport.decode(text).map(_ -> WindowReport.folder(text)))
+    val reports =
+      documents.flatMap(text => WindowReport.decode(text).map(_ -> WindowReport.folder(text).orNull))
     val folders = for {
-      folder <- reports.flatMap(_._2).distinct
+      folder <- reports.map(_._2).filter(_ != null).distinct
       path = LiteralPath.of(folder)
       settings <- settingsOf(session, path)
-    } yield path -> settings
-    val known = folders.map(_._1.toString).toSet
-    val isKnown = (folder: Option[String]) => folder.exists(known)
-    val rows = reports.map { case (report, folder) => Row.fromSeq(row(report).toSeq :+ isKnown(folder)) }
-    val found = session.createDataFrame(rows.asJava, Schema.add("isKnown", BooleanType))
-    joined(found, late(session, folders), "isKnown")
-      .withColumn("late_rows", coalesce(col("late_rows"), when(col("isKnown"), lit(0L))))
-      .drop("isKnown")
+    } yield (folder, path, settings)
+    val rows = reports.map { case (report, folder) => Row.fromSeq(row(report).toSeq :+ folder) }
+    val found = session.createDataFrame(rows.asJava, Schema.add(Folder, StringType))
+    val known = folders.map(_._1)
+    // Queries with windows of the same times may write one table.
+    joined(found, late(session, folders), Folder)
+      .withColumn("late_rows", coalesce(col("late_rows"), when(col(Folder).isin(known: _*), lit(0L))))
+      .drop(Folder)
   }
 
   private def settingsOf(session: SparkSession, folder: Path): Option[FolderFile] =
@@ -87,7 +91,7 @@ object ReportTable {
 
   private def joined(reports: DataFrame, late: DataFrame, more: String*): DataFrame =
     reports
-      .join(late, Key, "full_outer")
+      .join(late, Key ++ more, "full_outer")
       .withColumn("rows", coalesce(col("rows"), lit(0L)))
       .select((names.take(3) ++ Seq("late_rows") ++ names.drop(3) ++ more).map(col): _*)
       .orderBy("window_start")
@@ -123,9 +127,12 @@ object ReportTable {
   )
 
   /** Counts late rows each time: a user may have moved them into their windows. */
-  private def late(session: SparkSession, folders: Seq[(Path, FolderFile)]): DataFrame = {
-    val rows = folders.flatMap { case (path, folder) => lateOf(session, path, folder) }
-    session.createDataFrame(rows.asJava, StructType(Schema.take(2)).add("late_rows", LongType))
+  private def late(session: SparkSession, folders: Seq[(String, Path, FolderFile)]): DataFrame = {
+    val rows = folders.flatMap { case (name, path, folder) =>
+      lateOf(session, path, folder).map(counted => Row.fromSeq(counted.toSeq :+ name))
+    }
+    val counts = StructType(Schema.take(2)).add("late_rows", LongType)
+    session.createDataFrame(rows.asJava, counts.add(Folder, StringType))
   }
 
   private def lateOf(session: SparkSession, path: Path, folder: FolderFile): Seq[Row] = {

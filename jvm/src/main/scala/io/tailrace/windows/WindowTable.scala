@@ -66,23 +66,36 @@ private[windows] final class LakeTable(
     } else if (!isAgain) throw twoWriters(null)
   }
 
-  /** The rows of a window: files of earlier starts of the query may have other columns. */
+  /** The rows of a window. */
   private def read(target: TargetTable, directory: Path): DataFrame = {
-    val same = own.sessionState.conf.resolver
-    val others = target.columns.filterNot(column => rows.exists(field => same(field.name, column.name)))
-    val schema = StructType((rows ++ others).map { column =>
-      StructField(column.name, SparkPlans.nullable(column.dataType))
-    })
     val fileSystem = directory.getFileSystem(own.sessionState.newHadoopConf())
-    // A window without rows has no directory yet.
-    if (!fileSystem.exists(directory)) own.createDataFrame(java.util.List.of[Row](), schema)
+    val bytes = PlacedFiles.withRows(fileSystem, directory).map(_.getLen).sum
+    if (bytes == 0) own.createDataFrame(java.util.List.of[Row](), rows)
     else {
-      val frame = LiteralPath.reader(own.read).schema(schema).parquet(directory.toString)
+      val frame = files.schema(schema(target, directory)).parquet(directory.toString)
       settings.fileBytes.fold(frame) { most =>
-        val bytes = fileSystem.getContentSummary(directory).getLength
         frame.coalesce(Math.max(1, (bytes + most - 1) / most).toInt)
       }
     }
+  }
+
+  /** Whatever the session says: rows that were left out here would be deleted with their files. */
+  private def files =
+    LiteralPath.reader(own.read).option("ignoreCorruptFiles", false).option("ignoreMissingFiles", false)
+
+  /** The query's columns, and those that only files of its earlier starts have. Other columns of the table
+    * are left to its library, which computes some of them.
+    */
+  private def schema(target: TargetTable, directory: Path): StructType = {
+    val same = own.sessionState.conf.resolver
+    val others = target.columns.filterNot(column => rows.exists(field => same(field.name, column.name)))
+    val inFiles =
+      if (others.isEmpty) Nil
+      else files.option("mergeSchema", true).parquet(directory.toString).columns.toSeq
+    val earlier = others.filter(column => inFiles.exists(same(_, column.name)))
+    StructType((rows ++ earlier).map { column =>
+      StructField(column.name, SparkPlans.nullable(column.dataType))
+    })
   }
 }
 

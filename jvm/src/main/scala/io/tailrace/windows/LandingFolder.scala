@@ -9,7 +9,7 @@ import scala.collection.mutable
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
+import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.hadoop.mapreduce.{JobContext, TaskAttemptContext}
 import org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage
 import org.apache.spark.internal.io.{FileCommitProtocol, FileNameSpec}
@@ -406,7 +406,7 @@ private[windows] final class PlacedFiles(folder: Path, staging: Path, hadoopConf
 
   /** Deletes the files with rows in a window's directory. */
   def deleteRows(directory: Path): Unit =
-    each(PlacedFiles.withRows(fileSystem, directory))(file => fileSystem.delete(file.getPath, false): Unit)
+    each(LandingPaths.withRows(fileSystem, directory))(file => fileSystem.delete(file.getPath, false): Unit)
 
   /** True if some files of a batch may not be in their places yet. */
   def areStaged(batch: BatchFile): Boolean = fileSystem.exists(stagingOf(batch))
@@ -460,14 +460,7 @@ private[windows] final class PlacedFiles(folder: Path, staging: Path, hadoopConf
     catch { case _: FileNotFoundException => None }
 }
 
-private[windows] object PlacedFiles {
-
-  /** The files with rows in a window's directory; none without a directory. */
-  def withRows(fileSystem: FileSystem, directory: Path): Seq[FileStatus] = {
-    def isHidden(file: Path) = file.getName.startsWith("_") || file.getName.startsWith(".")
-    try fileSystem.listStatus(directory).toSeq.filter(file => file.isFile && !isHidden(file.getPath))
-    catch { case _: FileNotFoundException => Nil }
-  }
+private object PlacedFiles {
 
   /** They wait for the file system: 2,000 files of two calls of 30 ms each are in their places in a second. */
   private val Threads = 128

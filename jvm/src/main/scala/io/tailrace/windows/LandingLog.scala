@@ -1,5 +1,6 @@
 package io.tailrace.windows
 
+import java.io.FileNotFoundException
 import java.time.Instant
 import java.time.temporal.ChronoUnit
 
@@ -7,7 +8,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
+import org.apache.hadoop.fs.{FileAlreadyExistsException, FileStatus, FileSystem, Path}
 import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
@@ -210,6 +211,13 @@ object LandingPaths {
 
   /** The name of a window's directory, in the form of a partition. */
   def window(into: String, start: Long): String = s"$into=${WindowName.of(start)}"
+
+  /** The files with rows in a window's directory; none without a directory. */
+  def withRows(fileSystem: FileSystem, directory: Path): Seq[FileStatus] = {
+    def isHidden(file: Path) = file.getName.startsWith("_") || file.getName.startsWith(".")
+    try fileSystem.listStatus(directory).toSeq.filter(file => file.isFile && !isHidden(file.getPath))
+    catch { case _: FileNotFoundException => Nil }
+  }
 }
 
 /** The completeness of a window when it closed. It is the content of `_SUCCESS`, see `jvm/docs/formats.md`.

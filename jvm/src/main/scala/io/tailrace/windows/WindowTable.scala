@@ -69,7 +69,7 @@ private[windows] final class LakeTable(
   /** The rows of a window. */
   private def read(target: TargetTable, directory: Path): DataFrame = {
     val fileSystem = directory.getFileSystem(own.sessionState.newHadoopConf())
-    val bytes = PlacedFiles.withRows(fileSystem, directory).map(_.getLen).sum
+    val bytes = LandingPaths.withRows(fileSystem, directory).map(_.getLen).sum
     if (bytes == 0) own.createDataFrame(java.util.List.of[Row](), rows)
     else {
       val frame = files.schema(schema(target, directory)).parquet(directory.toString)

@@ -166,8 +166,14 @@ private[tailrace] final class TargetTable(
     session.sql(s"CREATE TABLE IF NOT EXISTS $name (${written.toDDL}) USING ${format.name} $by"): Unit
   }
 
+  private def checkLibrary(): Unit = {
+    val loader = Thread.currentThread.getContextClassLoader
+    if (Try(Class.forName(format.catalog, false, loader)).isFailure) throw TableErrors.library(named, format)
+  }
+
   /** Itself, if there is such a table. */
   def found: Option[TargetTable] = diagnosed {
+    checkLibrary()
     Option.when(catalog.tableExists(identifier)) {
       checkFormat()
       this
@@ -181,9 +187,7 @@ private[tailrace] final class TargetTable(
       // The library is one for another minor version of Spark.
       case _: LinkageError => throw TableErrors.library(named, format)
       case NonFatal(e) =>
-        val loader = Thread.currentThread.getContextClassLoader
-        if (Try(Class.forName(format.catalog, false, loader)).isFailure)
-          throw TableErrors.library(named, format)
+        checkLibrary()
         throw TableErrors.notMade(named, Option(e.getMessage).getOrElse(e.toString).linesIterator.next())
     }
 

@@ -127,6 +127,7 @@ _BY_CALL: Mapping[str, type[TailraceError]] = {
     "tailrace.stamped_watermark": TailraceWatermarkError,
     "tailrace.stamp_watermark": TailraceWatermarkError,
     "tailrace.write_windows": TailraceWatermarkError,
+    "tailrace.window_report": TailraceWatermarkError,
     "tailrace.reading.WindowReader": TailraceWatermarkError,
     "tailrace.reading.ray_dataset": TailraceWatermarkError,
     "tailrace.write_table": TailraceTableError,

@@ -46,6 +46,7 @@ Release: TypeAlias = Literal["closed", "decided"]
 Emit: TypeAlias = Literal["all", "changes", "late_positives", "defer"]
 Mode: TypeAlias = Literal["auto", "fixpoint", "feedback"]
 TableFormat: TypeAlias = Literal["delta", "iceberg"]
+WindowFormat: TypeAlias = Literal["parquet", "delta", "iceberg"]
 
 OnLate: TypeAlias = Literal["drop", "mark"]
 OnReplay: TypeAlias = Literal["drop", "mark"]

@@ -30,16 +30,16 @@ def write_table(
         writer.option("checkpointLocation", "/data/checkpoint").start()
 
     Without `keys`, rows are appended. The table has the id of the query and the number of the micro-batch
-    with each of its writes: a micro-batch that was killed after its write is not written again. Its operators
-    run again, because the watermark and the next micro-batch need their results. The id is that of the
-    checkpoint, so a query with a new checkpoint writes all of its rows, and several queries may write into
-    one table.
+    with each of its commits: a micro-batch that was killed after its commit is not written again. Its
+    operators run again, because the watermark and the next micro-batch need their results. The id is that of
+    the checkpoint, so a query with a new checkpoint writes all of its rows, and several queries may write
+    into one table.
 
-    With `keys`, rows are merged: a row replaces the row of the table with equal keys. A micro-batch that runs
-    again gives the same table. If a micro-batch has several rows of a key, one is written. If the rows have
-    the columns `horizon` and `final` of `join(..., horizons=...)` or `early`, the newest version is written,
-    and a version never replaces a newer one. A row with `_mark = 'amended'`, of `amend_for`, replaces only
-    what isn't null in it: the features of the row stay. A null in a key column ends the query.
+    With `keys`, rows are merged: a row replaces the row of the table with equal keys. A micro-batch that the
+    table has is not merged again. If a micro-batch has several rows of a key, one is written. If the rows
+    have the columns `horizon` and `final` of `join(..., horizons=...)` or `early`, the newest version is
+    written, and a version never replaces a newer one. A row with `_mark = 'amended'`, of `amend_for`,
+    replaces only what isn't null in it: the features of the row stay. A null in a key column ends the query.
 
     The table is made when the query starts, if it isn't there, with the columns of `frame`. The writer's
     `partitionBy` is for a table that is made. `.option("mergeSchema", "true")` adds columns and fields of
@@ -67,7 +67,7 @@ def write_table(
         TypeError: an argument has a wrong Python type.
     """
     arguments.frame(frame, "frame")
-    given = {"table": _named(table), **arguments.texts(format=format)}
+    given = {"table": arguments.table(table, "table"), **arguments.texts(format=format)}
     if keys is not None:
         given["keys"] = arguments.Columns("tailrace.write_table", frame).names(keys, "keys")
     writer = calls.plan("write_table", frame, frame=frame, **given).writeStream.format("tailrace-table")
@@ -75,9 +75,3 @@ def write_table(
         text = value if isinstance(value, str) else json.dumps(value)
         writer = writer.option(f"tailrace.{name}", text)
     return writer
-
-
-def _named(table: str | os.PathLike[str]) -> str:
-    """A name, or a path, which has a slash."""
-    text = arguments.path(table, "table")
-    return text if isinstance(table, str) or "/" in text else f"./{text}"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from tailrace.options import ColumnOrName, Duration
+    from tailrace.options import ColumnOrName, Duration, WindowFormat
 
 
 def write_windows(
@@ -31,6 +31,8 @@ def write_windows(
     operator: str = "sink",
     token: str | None = None,
     upstreams: str | Sequence[str] | None = None,
+    format: WindowFormat = "parquet",  # noqa: A002  Spark's own name for it
+    table: str | os.PathLike[str] | None = None,
 ) -> DataStreamWriter:
     """Writes a stream into a directory for each event-time window, and marks a window when it is complete.
 
@@ -56,6 +58,13 @@ def write_windows(
     new data. While the server is away, rows are written and no window closes. Low watermarks at a server
     never go back: to write everything again, use another folder, another checkpoint and another `app`.
 
+    With `format="delta"` or `"iceberg"` a window becomes visible in `table` when it is complete: in one
+    commit with all its rows and its report. Until then its rows are in the folder, and late rows stay there.
+
+        writer = tailrace.write_windows(
+            logs, "/data/clicks", "event_time", format="delta", table="db.clicks"
+        )
+
     Args:
         frame: a stream whose watermarks are all accurate ones.
         path: the folder, of this query alone. Another checkpoint needs another folder, and another folder
@@ -65,12 +74,13 @@ def write_windows(
         window: how long a window is. Windows begin at multiples of it, from 1970-01-01 UTC on.
         offset: how much later they begin: "16 hours" for days of UTC+8.
         into: the column that the directories of windows are named after. Its values are text, the start of
-            the window in UTC.
+            the window in UTC. A table has it as a timestamp.
         missing: the maximum number of hosts that a window's report names, of those that hadn't passed its
             end; those that lag most.
         target_file_size: gathers the rows of a micro-batch by window, so that its files have about this size:
             "128 MB" or a number of bytes, from 1 MB to 16 GB. It takes a shuffle. None: each task of the
-            query writes a file of its own for each window.
+            query writes a file of its own for each window. With a table: a task for this many bytes of a
+            window writes it, without a shuffle. None: as Spark reads the window's files.
         server: a watermark server, "http://host:port", or several of one store, as in `accurate_watermark`;
             one of them is a server of the sources.
         app: with `server`, the application whose operators belong together.
@@ -80,27 +90,37 @@ def write_windows(
         upstreams: with `server`, the operators there whose rows this sink writes. None: those of the query,
             its sources or the operators with state after them; all of its sources have to report to the same
             server and app.
+        format: "parquet": windows stay in the folder. "delta" or "iceberg": complete windows go to `table`.
+            The session needs the library of the format, as for `write_table`.
+        table: with a format of tables, the name, "db.clicks", or the path of a Delta table. It is made when
+            the query starts, if it isn't there, with the columns of `frame` and `into`. Several queries may
+            write into one table.
 
     Returns:
         A writer. Add a checkpoint, a trigger, `partitionBy`, which makes directories inside of windows, and
-        options of Parquet, as you need them; `start()` starts the query.
+        options of Parquet, as you need them; `start()` starts the query. With a table, `partitionBy` is for a
+        table that is made, and options are those of the format and `mergeSchema`, as for `write_table`.
 
     Raises:
         TailraceWatermarkError: the DataFrame isn't a stream, or has another watermark or none; a column is
             unknown, of a wrong type, without the watermark or exists already; an option is invalid, or needs
             another one.
+        TailraceTableError: from `start()`: the library of the format is missing, the table can't be made, or
+            the rows don't fit its columns.
         TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type.
     """
     arguments.frame(frame, "frame")
     options = (
         arguments.durations(window=window, offset=offset)
-        | arguments.texts(into=into, operator=operator)
+        | arguments.texts(into=into, operator=operator, format=format)
         | arguments.at_server(server, app, token)
         | arguments.counts(missing=missing)
         | arguments.sizes(**arguments.given(target_file_size=target_file_size))
     )
     named = None if upstreams is None else arguments.names(upstreams, "upstreams")
+    if table is not None:
+        options["table"] = arguments.table(table, "table")
     time = arguments.Columns("tailrace.write_windows", frame).name(event_time, "event_time")
     folder = arguments.path(path, "path")
     places = {"frame": frame, "path": folder, "event_time": time, "upstreams": named}
@@ -108,10 +128,16 @@ def write_windows(
     return landed.writeStream.format("tailrace-windows").option("tailrace.windows", folder)
 
 
-def window_report(spark: SparkSession, path: str | os.PathLike[str]) -> DataFrame:
+def window_report(
+    spark: SparkSession,
+    path: str | os.PathLike[str],
+    *,
+    format: WindowFormat = "parquet",  # noqa: A002  Spark's own name for it
+) -> DataFrame:
     """Reads the completeness reports of the windows in a folder, one row for each window that has closed.
 
         tailrace.window_report(spark, "/data/clicks").show()
+        tailrace.window_report(spark, "db.clicks", format="delta").show()
 
     Columns: `window_start` and `window_end` (timestamp); `rows`, the rows in the window's directory when it
     closed, and `late_rows`, those that are in `_late` now (bigint); `expected` hosts and those that had
@@ -123,16 +149,24 @@ def window_report(spark: SparkSession, path: str | os.PathLike[str]) -> DataFram
     one). With a watermark server, hosts are those that the server knows from all queries; without it, those
     of this query. A window without a report that has late rows has null in the columns of the report.
 
+    The reports of a table are in its commits, as long as the table keeps them: Delta 30 days by default,
+    Iceberg until snapshots are expired. The folder keeps all. `late_rows` of a table are null if the folder
+    isn't there any more.
+
     Args:
         spark: the session.
-        path: the folder of `write_windows`.
+        path: the folder of `write_windows`; with `format`, the table's name or the path of a Delta table.
+        format: "parquet" for a folder, "delta" or "iceberg" for a table.
 
     Returns:
         A DataFrame, ordered by `window_start`.
 
     Raises:
-        TailraceWatermarkError: there is no such folder.
+        TailraceWatermarkError: there is no such folder or table, or an option is invalid.
+        TailraceTableError: the library of the format is missing.
         TailraceSessionError: the session lacks the jar or the extension.
     """
     arguments.session(spark)
-    return calls.plan("window_report", spark, path=arguments.path(path, "path"))
+    options = arguments.texts(format=format)
+    named = arguments.path(path, "path") if format == "parquet" else arguments.table(path, "path")
+    return calls.plan("window_report", spark, path=named, **options)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
@@ -14,11 +17,13 @@ from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 import tailrace
 from lakes import LAKE, table
 from streams import Row, Streams, groups
+from window_logs import undo
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tailrace.testing import StreamTest
+    from trees import Trees
 
 pytestmark = pytest.mark.usefixtures("stopped_queries")
 FORMAT: Any = LAKE
@@ -35,21 +40,25 @@ class Written:
         self.checkpoint = root / checkpoint
 
     def run(
-        self, frame: DataFrame, *, more: dict[str, str] | None = None, keys: list[str] | str | None = None
-    ) -> None:
-        """Runs the query until all is read."""
+        self,
+        frame: DataFrame,
+        *,
+        more: dict[str, str] | None = None,
+        keys: list[str] | str | None = None,
+        once: bool = False,
+    ) -> list[dict[str, Any]]:
+        """Runs the query until all is read, or one micro-batch; returns its progress."""
         writer = tailrace.write_table(frame, self.name, format=FORMAT, keys=keys)
         for name, value in (more or {}).items():
             writer = writer.option(name, value)
         writer = writer.option("checkpointLocation", str(self.checkpoint))
-        query = writer.trigger(availableNow=True).start()
+        query = writer.trigger(**({"once": True} if once else {"availableNow": True})).start()
         query.awaitTermination()
+        return [dict(progress) for progress in query.recentProgress]
 
     def undo(self) -> None:
         """As a kill leaves it between the commit of the table and the end of the batch."""
-        newest = max((self.checkpoint / "commits").glob("[0-9]*"), key=lambda f: int(f.name))
-        newest.unlink()
-        (newest.parent / f".{newest.name}.crc").unlink(missing_ok=True)
+        undo(self.checkpoint)
 
     def rows(self, spark: SparkSession) -> list[dict[str, Any]]:
         # Iceberg's catalog keeps what the session has read.
@@ -182,6 +191,65 @@ def test_a_batch_is_run_once(spark: SparkSession, files: Files, written: Written
     assert sorted((row["id"], row["n"]) for row in written.rows(spark)) == [(1, 5), (2, 2), (3, 3), (4, 4)]
 
 
+@pytest.mark.parametrize("keys", [None, ["node", "root"], ["name"]])
+def test_rows_go_round_as_the_table_has_them_though_each_batch_runs_twice(
+    spark: SparkSession, trees: Trees, written: Written, keys: list[str] | None
+) -> None:
+    """Random names: a batch that runs again draws others, and they are neither written nor fed back."""
+    trees.add("nodes", [(3, root) for root in range(3)])
+    start = trees.stream("nodes").selectExpr("node", "parent AS root", "'' AS name", "'' AS above")
+
+    def op(u: DataFrame) -> DataFrame:
+        return u.where("node > 0").selectExpr("node - 1 AS node", "root", "uuid() AS name", "name AS above")
+
+    def run() -> list[tuple[Any, ...]]:
+        looped = tailrace.recursively(start, op, mode="feedback")
+        written.run(looped, keys=keys, once=True)
+        return sorted((row["root"], -row["node"], row["name"], row["above"]) for row in written.rows(spark))
+
+    for hop in (1, 2, 3):
+        first = run()
+        assert len(first) == 3 * hop
+        for _ in range(2):
+            written.undo()
+            assert run() == first
+    above = {(root, -node): (name, other) for root, node, name, other in run()}
+    for (root, node), (_, other) in above.items():
+        assert other == (above[root, node + 1][0] if node < 2 else ""), (
+            "a row went round that the table lacks"
+        )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("keys", [None, ["id"]])
+def test_hundreds_of_batches_cost_as_much_as_the_first_ones(
+    spark: SparkSession, written: Written, tmp_path: Path, keys: list[str] | None
+) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    batches = 320
+    for number in range(batches):
+        rows = {"id": [2 * number, 2 * number + 1], "n": [number, number]}
+        pq.write_table(pa.table(rows), folder / f"{number:04d}.parquet")
+    frame = spark.readStream.schema("id long, n long").option("maxFilesPerTrigger", 1).parquet(str(folder))
+    keeps = "spark.sql.streaming.numRecentProgressUpdates"
+    before = spark.conf.get(keeps)
+    spark.conf.set(keeps, "1000")
+    try:
+        progress = written.run(frame, keys=keys)
+    finally:
+        spark.conf.set(keeps, str(before))
+    assert sorted((row["id"], row["n"]) for row in written.rows(spark)) == [
+        (id_, id_ // 2) for id_ in range(2 * batches)
+    ]
+    took = [p["durationMs"]["addBatch"] for p in progress if p["numInputRows"]]
+    assert len(took) == batches
+    first, last = (statistics.median(part) for part in (took[20:60], took[-40:]))
+    print(f"{LAKE}, keys={keys}: addBatch of batches 20 to 60 {first} ms, of the last 40 {last} ms")
+    # A table's own log grows with its commits, and Delta writes a checkpoint of it every ten.
+    assert last < 2 * first
+
+
 def test_versions_and_amendments_are_merged(spark: SparkSession, streams: Streams, written: Written) -> None:
     options = {"horizons": ["10 seconds"], "amend_for": "200 seconds", "release_every": "batch"}
 
@@ -275,11 +343,12 @@ def test_two_queries_write_one_table(
     assert sorted(row["id"] for row in written.rows(spark)) == [1, 1, 2, 2]
 
 
+@pytest.mark.parametrize("keys", [None, "id"])
 def test_a_copy_of_the_checkpoint_is_found_out(
-    spark: SparkSession, files: Files, written: Written, tmp_path: Path
+    spark: SparkSession, files: Files, written: Written, tmp_path: Path, keys: str | None
 ) -> None:
     def run(query: Written) -> None:
-        query.run(files.frame("id long, name string"))
+        query.run(files.frame("id long, name string"), keys=keys)
 
     files.add("(1L, 'a')", "id, name")
     run(written)

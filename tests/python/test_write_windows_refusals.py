@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from tailrace.options import WindowFormat
 
 pytestmark = pytest.mark.usefixtures("stopped_queries")
 
@@ -55,12 +56,28 @@ def test_a_wrong_argument_is_refused_by_name(spark: SparkSession, tmp_path: Path
         {"target_file_size": "17 GB"},
         {"target_file_size": "128 megs"},
         {"server": "http://127.0.0.1:7171", "app": "clicks", "upstreams": []},
+        {"format": "hudi", "table": "clicks"},
+        {"format": "delta", "table": " "},
+        {"format": "iceberg", "table": "/data/clicks"},
     ):
         assert refused(**options) == "TAILRACE_OPTION_INVALID", options
+    assert refused(format="delta") == refused(table="clicks") == "TAILRACE_OPTION_NEEDS"
     with pytest.raises(TypeError, match="window"):
         tailrace.write_windows(frame, tmp_path / "out", "at", window=10)  # type: ignore[arg-type]
     with pytest.raises(tailrace.TailraceWatermarkError, match=f"{windows}_NOT_FOUND"):
         tailrace.window_report(spark, tmp_path / "out")
+    with pytest.raises(tailrace.TailraceWatermarkError, match="'parquet' or 'delta' or 'iceberg'"):
+        tailrace.window_report(spark, "clicks", format="hudi")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("lake", ["delta", "iceberg"])
+def test_a_library_that_is_missing_is_named(spark: SparkSession, tmp_path: Path, lake: WindowFormat) -> None:
+    logs = Logs(spark, tmp_path, format=lake, table="clicks")
+    for call in (logs.start, lambda: tailrace.window_report(spark, "clicks", format=lake)):
+        with pytest.raises(tailrace.TailraceTableError, match=r"spark\.jars\.packages") as refused:
+            call()
+        assert refused.value.condition == "TAILRACE_TABLE_LIBRARY"
+    assert not (tmp_path / "checkpoint").exists()
 
 
 def test_a_folder_is_of_one_query_and_its_windows(spark: SparkSession, tmp_path: Path) -> None:

@@ -23,6 +23,13 @@ NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 PATIENCE = 30
 
 
+def undo(checkpoint: Path) -> None:
+    """Takes the last micro-batch from a checkpoint's commits."""
+    newest = max((checkpoint / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
+    newest.unlink()
+    (newest.parent / f".{newest.name}.crc").unlink(missing_ok=True)
+
+
 def name(second: int) -> str:
     """The directory of the window that begins then."""
     return (NOON + dt.timedelta(seconds=second)).strftime("window_start=%Y%m%dT%H%M%SZ")
@@ -73,6 +80,11 @@ class Logs:
         found = [p["observedMetrics"] for p in query.recentProgress if p["observedMetrics"]]
         metrics: dict[str, Any] = found[-1]["tailrace.windows"]
         return metrics
+
+    def land_again(self) -> None:
+        """Runs the last micro-batch again, as after a kill before its commit."""
+        undo(self.root / "checkpoint")
+        self.start(availableNow=True).awaitTermination()
 
     def marker(self, second: int) -> dict[str, Any] | None:
         """The report in a window's directory, if it is closed."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.campaign
 
 _WORKER = Path(__file__).with_name("windows_worker.py")
-_FILES_PER_KILL = 10
+FILES_PER_KILL = 10
 _WINDOW = 40
 _HOSTS = 8
 _START = 1_767_268_800  # 2026-01-01T12:00:00Z
@@ -81,14 +81,14 @@ class Logs:
         arrive(self._root / "logs", number, pa.table(columns))
 
 
-def _ids(folder: Path) -> list[int]:
+def landed_ids(folder: Path) -> list[int]:
     return [row["id"] for file in sorted(folder.glob("*.parquet")) for row in pq.read_table(file).to_pylist()]
 
 
 def _check_marked(out: Path, truth: dict[str, set[int]]) -> int:
     marked = sorted(out.glob("window_start=*/_SUCCESS"))
     for marker in marked:
-        ids = _ids(marker.parent)
+        ids = landed_ids(marker.parent)
         assert sorted(ids) == sorted(truth[marker.parent.name]), marker
         assert json.loads(marker.read_text())["rows"] == len(ids)
     return len(marked)
@@ -97,7 +97,7 @@ def _check_marked(out: Path, truth: dict[str, set[int]]) -> int:
 def campaign(root: Path, kills: int, place: Place) -> None:
     rng = random.Random(SEED)
     logs = Logs(root, rng)
-    logs.write(kills * _FILES_PER_KILL)
+    logs.write(kills * FILES_PER_KILL)
     assert any(name.startswith("_late/") for name in logs.truth)
     marked = []
 
@@ -107,7 +107,7 @@ def campaign(root: Path, kills: int, place: Place) -> None:
     run_to_the_end(_WORKER, root, kills, rng, place=place, after_kill=look)
     out = place.see(root, "out")
     folders = [*out.glob("window_start=*"), *out.glob("_late/*")]
-    found = {str(folder.relative_to(out)): sorted(_ids(folder)) for folder in folders}
+    found = {str(folder.relative_to(out)): sorted(landed_ids(folder)) for folder in folders}
     assert {name: ids for name, ids in found.items() if ids} == {
         name: sorted(ids) for name, ids in logs.truth.items()
     }

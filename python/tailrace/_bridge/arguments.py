@@ -92,6 +92,12 @@ def path(value: str | os.PathLike[str], argument: str) -> str:
     return os.fspath(value)
 
 
+def table(value: str | os.PathLike[str], argument: str) -> str:
+    """A table's name, or its path, which has a slash; TypeError unless it is a string or an `os.PathLike`."""
+    named = path(value, argument)
+    return named if isinstance(value, str) or "/" in named else f"./{named}"
+
+
 def given(**values: object) -> dict[str, Any]:
     """The arguments that are not None, of those whose default is None."""
     return {name: value for name, value in values.items() if value is not None}

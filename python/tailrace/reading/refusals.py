@@ -52,7 +52,10 @@ def changed(window: str) -> TailraceError:
         f"Files of {window} were added, deleted or replaced since it was complete, since it was listed, or "
         "since a saved state."
     )
-    cure = "Restore them, or start without a state, with `since` after this window."
+    cure = (
+        "Restore them, or start without a state, with `since` after this window. If write_windows writes "
+        "complete windows into a table, their rows are there: read the table."
+    )
     return _refusal("TAILRACE_WINDOWS_READ_CHANGED", text, cure, window=window)
 
 

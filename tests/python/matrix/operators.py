@@ -200,8 +200,11 @@ OPERATORS: dict[str, Operator] = {
                 **_AT_SERVER,
                 "operator": "sink",
                 "upstreams": None,
+                "format": "parquet",
+                "table": None,
             },
             ("windows/WindowOptions.scala", "WindowOptions"),
+            of_library=frozenset({"format", "table"}),
         ),
         Operator(
             "filter_replays",

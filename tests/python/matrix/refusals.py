@@ -127,6 +127,7 @@ REFUSALS: tuple[Refusal, ...] = (
             ("offset", INVALID, {"window": "10 seconds", "offset": "10 seconds"}),
             ("upstreams", NEEDS, {"upstreams": ["source"]}),
             ("app", NEEDS, {"app": "app"}),
+            ("format", NEEDS, {"format": "delta"}),
             ("another server", "TAILRACE_WINDOWS_SERVER", {"server": "http://127.0.0.1:1", "app": "app"}),
         )
     ),

@@ -20,6 +20,7 @@ class Operator:
         options: the others, with their defaults.
         scala: the file and the case class with the same options; None if there is none.
         scala_only: fields of the class that Python has in another way.
+        of_library: options that need a library, which the matrix has not; `windows_of_library.py` has them.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Operator:
     options: Mapping[str, Any]
     scala: tuple[str, str] | None = None
     scala_only: frozenset[str] = frozenset()
+    of_library: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ final class ImportRulesSuite extends AnyFunSuite {
     "replay" -> ofCapabilities,
     "recursion" -> ofCapabilities,
     "watermark" -> ofCapabilities,
-    "windows" -> (ofCapabilities + "watermark"),
+    "windows" -> (ofCapabilities + "tables" + "watermark"),
     "tables" -> ofCapabilities,
     "ops.rewrite" -> (ofCapabilities + "join"),
     "ops.rescale" -> (ofCapabilities + "join" + "ops.rewrite"),

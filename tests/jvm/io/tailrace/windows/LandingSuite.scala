@@ -33,7 +33,10 @@ abstract class LandingSuite extends AnyFunSuite with TempDirectory {
   )
   protected def root = new Path(s"dying://${directory.getPath}/out")
   protected def opened(width: Long = 10): LandingFolder =
-    WrittenFolders.open(root, settings(width), conf, () => false)
+    WrittenFolders.open(root, settings(width), conf, () => false, table)
+
+  /** The table that complete windows go to. */
+  protected def table: Option[WindowTable] = None
 
   /** Rows of each batch by window; none for those without a time. And the low watermark after it. */
   protected val batches: Seq[(Seq[(Option[Long], Int)], Long)] = Seq(

@@ -122,8 +122,8 @@ object PythonApi {
       _ => Tailrace.checkedForTable(rows, table, options)
     },
     "window_report" -> { document =>
-      val path = document("path").text
-      Tailrace.windowReport(_, path)
+      val (path, format) = (document("path").text, document("format").text)
+      Tailrace.windowReport(_, path, format)
     },
     // Two calls with the same id, below zero: without the result of op it is the DataFrame to call op with.
     "recursively" -> { document =>

@@ -255,7 +255,8 @@ object Tailrace {
 
   /** Makes a writer that lands a stream as Parquet in a directory for each event-time window, each row once.
     * When the low watermark has passed the end of a window, its directory gets a `_SUCCESS` with a
-    * completeness report. Rows of a closed window go to `_late`, those without an event time to `_untimed`.
+    * completeness report. Rows of a closed window go to `_late`, those without an event time to `_untimed`. With a table
+    * of Delta or Iceberg among the options, complete windows go there, each in one commit with its report.
     *
     * {{{
     *   Tailrace.writeWindows(logs, "/data/clicks", "event_time", WindowOptions(window = "1 hour"))
@@ -289,9 +290,13 @@ object Tailrace {
     resolution.landed(session, path, eventTime, options)
   }
 
-  /** Reads the completeness reports of the windows that [[writeWindows]] has closed, one row each. */
-  def windowReport(session: SparkSession, path: String): DataFrame =
-    ReportTable.read(session.asInstanceOf[ClassicSession], path)
+  /** Reads the completeness reports of the windows that [[writeWindows]] has closed, one row each.
+    *
+    * @param path   the folder; the table, if the format is one of tables
+    * @param format of `writeWindows`
+    */
+  def windowReport(session: SparkSession, path: String, format: String = "parquet"): DataFrame =
+    ReportTable.read(session.asInstanceOf[ClassicSession], path, format)
 
   /** Makes a writer that writes a stream into a Delta or Iceberg table, each row once, also if a micro-batch runs again.
     * With `keys` rows are merged: the newest version of a row replaces earlier ones.

@@ -1,13 +1,6 @@
 package io.tailrace.tables
 
-import java.lang.reflect.Method
-import java.util.Locale
-
-import scala.jdk.CollectionConverters._
-import scala.util.control.NonFatal
-
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
-import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.functions.{col, expr}
 import org.apache.spark.sql.sources.{DataSourceRegister, StreamSinkProvider}
 import org.apache.spark.sql.streaming.OutputMode
@@ -35,16 +28,13 @@ final case class TableOptions(format: String = "delta", keys: Option[Seq[String]
     */
   private[tailrace] def ofWriter(table: String, columns: Columns): Map[String, String] = {
     val of = arguments.choice("format", format, TableFormat.all)
-    val isName = of == TableFormat.Delta || !TargetTable.isPath(table)
-    if (table.trim.isEmpty || !isName) throw arguments.invalid("table", table, s"the name of a table$PathToo")
+    of.checkName(arguments, table)
     if (keys.exists(_.isEmpty)) throw arguments.invalid("keys", "", "one column or more")
     columns.checkDistinct("frame")
     keys.toSeq.flatten.foreach(columns.find("keys", _))
     Map(TableSink.Table -> table, TableSink.Of -> format) ++
       keys.map(names => TableSink.Keys -> compact(render(JArray(names.map(JString(_)).toList))))
   }
-
-  private def PathToo = if (format == TableFormat.Delta.name) ", or a path" else ""
 }
 
 object TableOptions {
@@ -74,15 +64,12 @@ final class TableSinkProvider extends StreamSinkProvider with DataSourceRegister
     parameters
       .get("path")
       .foreach(path => throw arguments.invalid("path", path, "left out: start() has no path here"))
-    val found = parameters.map { case (key, value) => key.toLowerCase(Locale.ROOT) -> value }
     new TableSink(
       context.sparkSession.asInstanceOf[SparkSession],
-      found.getOrElse(TableSink.Table, throw usedByItself),
-      arguments.choice("format", found.getOrElse(TableSink.Of, throw usedByItself), TableFormat.all),
+      parameters.getOrElse(TableSink.Table, throw usedByItself),
+      arguments.choice("format", parameters.getOrElse(TableSink.Of, throw usedByItself), TableFormat.all),
       keys,
-      partitionColumns,
-      found.get(TableSink.MergeSchema).exists(_.toBoolean),
-      found.filterNot { case (key, _) => TableSink.own(key) }
+      TableWriter.of(arguments, parameters, partitionColumns)
     )
   }
 }
@@ -90,71 +77,42 @@ final class TableSinkProvider extends StreamSinkProvider with DataSourceRegister
 /** Writes the micro-batches of a query into a table, each once.
   *
   * {{{
-  *   append to Delta     the transaction has the query's id and the batch: Delta skips one that it has
-  *   append to Iceberg   the snapshot has them in its summary: we look for them
-  *   keys                MERGE of the newest row of each key: again, it changes nothing
+  *   no keys   append
+  *   keys      MERGE of the newest row of each key
   * }}}
   *
-  * A batch that runs again may be in the table. Its operators have to run nevertheless: the watermark and later batches
-  * need their results. So a batch of which no task has begun is run through.
-  *
-  * @param partitionColumns of a table that is made
-  * @param evolves whether columns are added to the table
-  * @param options of the table's format
+  * A batch that runs again may be in the table: [[TableCommits]] knows. Its operators have to run nevertheless: the
+  * watermark and later batches need their results.
   */
-final class TableSink(
+final class TableSink private[tables] (
     session: SparkSession,
     named: String,
     format: TableFormat,
     keys: Seq[String],
-    partitionColumns: Seq[String],
-    evolves: Boolean,
-    options: Map[String, String]
+    writer: TableWriter
 ) extends Sink {
   private val table = new TargetTable(session, named, format)
   private var isFirst = true
 
   /** Makes the table, or adds columns to it, when the query is started. */
-  def open(schema: StructType): Unit = table.open(schema, partitionColumns, evolves)
+  def open(schema: StructType): Unit = table.open(schema, writer)
 
   override def addBatch(batchId: Long, data: DataFrame): Unit = {
     val session = SparkPlans.session(data)
     val target = table.in(session)
     val query = StreamingBatch.current(session).queryId
-    val begun = session.sparkContext.longAccumulator
-    val rows = SparkPlans.execution(data).toRdd.mapPartitions { rows => begun.add(1); rows }
-    val batch = target.fitted(SparkPlans.frameOf(session, rows, data.schema))
-    if (keys.nonEmpty) new KeyedRows(target, batch, keys.map(target.nameOf)).merge(batchId)
-    else
-      try append(target, batch, query, batchId)
-      catch {
-        case NonFatal(e) if causes(e).exists(_.getClass.getSimpleName == TableSink.SameTransaction) =>
-          throw TableErrors.twoWriters(named, batchId, e)
-      }
-    if (begun.isZero && rows.getNumPartitions > 0) {
-      // Only the first batch of a run may have been written by an earlier one.
-      if (!isFirst) throw TableErrors.twoWriters(named, batchId, null)
-      SkippedBatch.runThrough(session)
+    def twoWriters(batch: Long, cause: Throwable) = TableErrors.twoWriters(named, batch, cause)
+    val commits = new TableCommits(target, query, TableSink.Batch, writer.options, twoWriters)
+    // Only the first batch of a run may have been written by an earlier one.
+    if (isFirst && commits.has(batchId)) SkippedBatch.runThrough(session)
+    else {
+      val rows = SparkPlans.execution(data).toRdd
+      val batch = target.fitted(SparkPlans.frameOf(session, rows, data.schema))
+      if (keys.isEmpty) commits.append(batch, batchId)
+      else new KeyedRows(target, batch, keys.map(target.nameOf)).merge(commits, batchId)
     }
     isFirst = false
   }
-
-  private def append(target: TargetTable, batch: DataFrame, query: String, batchId: Long): Unit = {
-    def write(more: (String, String)*): Unit = batch.writeTo(target.name).options(options ++ more).append()
-    format match {
-      case TableFormat.Delta => write("txnAppId" -> s"tailrace-$query", "txnVersion" -> batchId.toString)
-      case TableFormat.Iceberg =>
-        val newest = IcebergHistory.newest(target.load(), query)
-        if (newest.exists(_ > batchId)) throw TableErrors.twoWriters(named, batchId, null)
-        if (!newest.contains(batchId))
-          write(
-            s"snapshot-property.${TableSink.Query}" -> query,
-            s"snapshot-property.${TableSink.Batch}" -> batchId.toString
-          )
-    }
-  }
-
-  private def causes(of: Throwable) = Iterator.iterate(of)(_.getCause).takeWhile(_ != null).take(20)
 
   override def toString: String = s"TableSink[$named]"
 }
@@ -165,16 +123,9 @@ object TableSink {
   private[tables] val Table = "tailrace.table"
   private[tables] val Of = "tailrace.format"
   private[tables] val Keys = "tailrace.keys"
-  private[tables] val MergeSchema = "mergeschema"
-  private[tables] val Query = "tailrace.query"
-  private[tables] val Batch = "tailrace.batch"
 
-  /** Delta's error of a commit beside another one with the same application id. */
-  private val SameTransaction = "ConcurrentTransactionException"
-
-  /** Options of the writer that aren't those of a table. */
-  private[tables] def own(key: String): Boolean =
-    key.startsWith("tailrace.") || Set("checkpointlocation", "queryname", MergeSchema).contains(key)
+  /** What micro-batches are called in the summary of Iceberg's snapshots. */
+  private val Batch = "tailrace.batch"
 }
 
 /** Rows of a micro-batch that are versions of rows of a table, by their keys.
@@ -223,7 +174,7 @@ private[tables] final class KeyedRows(table: TargetTable, batch: DataFrame, keys
   }
 
   /** Reads the batch once, whatever MERGE reads: it may read its source several times. */
-  def merge(batchId: Long): Unit = {
+  def merge(commits: TableCommits, batchId: Long): Unit = {
     val rows = newest.persist(StorageLevel.MEMORY_AND_DISK)
     try {
       val nulls = keys.map(key => expr(s"count_if(${quoteIdentifier(key)} IS NULL)"))
@@ -232,7 +183,7 @@ private[tables] final class KeyedRows(table: TargetTable, batch: DataFrame, keys
       if (lacking.nonEmpty) throw TableErrors.keyNull(table.name, batchId, lacking)
       if (counts.getLong(0) > 0) {
         rows.createOrReplaceTempView(KeyedRows.View)
-        try session.sql(statement): Unit
+        try commits.merge(statement, batchId)
         finally session.catalog.dropTempView(KeyedRows.View): Unit
       }
     } finally rows.unpersist(): Unit
@@ -265,32 +216,5 @@ object TableWriteCheck extends WriteCheck {
   override def apply(start: QueryStart): Unit = start.sink match {
     case ours: TableSink => ours.open(start.plan.schema)
     case _ =>
-  }
-}
-
-/** The newest micro-batch of a query in an Iceberg table. The library isn't on the class path that Tailrace is built with. */
-private object IcebergHistory {
-
-  /** Follows the snapshots from the current one to its parents, as Iceberg's own sink does. */
-  def newest(table: Table, query: String): Option[Long] = {
-    val iceberg = call(table, "table")
-    call(iceberg, "refresh")
-    def snapshot(of: AnyRef) = call(iceberg, "snapshot", of)
-    val newest = Option(call(table, "branch")).fold(call(iceberg, "currentSnapshot"))(snapshot)
-    Iterator
-      .iterate(newest)(one => Option(call(one, "parentId")).map(snapshot).orNull)
-      .takeWhile(_ != null)
-      .map(call(_, "summary").asInstanceOf[java.util.Map[String, String]].asScala)
-      .collectFirst {
-        case summary if summary.get(TableSink.Query).contains(query) => summary(TableSink.Batch).toLong
-      }
-  }
-
-  private def call(of: AnyRef, name: String, arguments: AnyRef*): AnyRef = {
-    val types = arguments.map { case _: java.lang.Long => classOf[Long]; case other => other.getClass }
-    def fits(m: Method) = m.getName == name && m.getParameterTypes.toSeq == types
-    val method = of.getClass.getMethods.find(fits).get
-    method.setAccessible(true)
-    method.invoke(of, arguments: _*)
   }
 }

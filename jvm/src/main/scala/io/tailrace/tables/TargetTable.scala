@@ -1,5 +1,7 @@
 package io.tailrace.tables
 
+import java.util.Locale
+
 import scala.util.Try
 import scala.util.control.NonFatal
 
@@ -26,7 +28,15 @@ sealed abstract class TableFormat(
     val catalog: String,
     val library: String,
     val settings: String
-) extends Choice
+) extends Choice {
+
+  /** @throws io.tailrace.common.TailraceAnalysisException if the argument `table` names no table of the format */
+  def checkName(arguments: Arguments, table: String): Unit = {
+    val allowsPath = this == TableFormat.Delta
+    if (table.trim.isEmpty || (TargetTable.isPath(table) && !allowsPath))
+      throw arguments.invalid("table", table, s"the name of a table${if (allowsPath) ", or a path" else ""}")
+  }
+}
 
 object TableFormat {
   private def spark = SPARK_VERSION.split('.').take(2).mkString(".")
@@ -49,11 +59,46 @@ object TableFormat {
   val all: Seq[TableFormat] = Seq(Delta, Iceberg)
 }
 
+/** What a user has set of the writer of a stream into a table.
+  *
+  * @param partitionColumns of a table that is made
+  * @param evolves whether columns are added to the table
+  * @param options of the table's format
+  */
+private[tailrace] final case class TableWriter(
+    partitionColumns: Seq[String],
+    evolves: Boolean,
+    options: Map[String, String]
+)
+
+private[tailrace] object TableWriter {
+  private val MergeSchema = "mergeschema"
+  private val OfQuery = Set("checkpointlocation", "queryname", MergeSchema)
+
+  /** @param parameters of the sink; their names have any case */
+  def of(
+      arguments: Arguments,
+      parameters: Map[String, String],
+      partitionColumns: Seq[String]
+  ): TableWriter = {
+    val found = parameters.map { case (key, value) => key.toLowerCase(Locale.ROOT) -> value }
+    val evolves = found.get(MergeSchema).map { text =>
+      text.toBooleanOption.getOrElse(throw arguments.invalid("mergeSchema", text, "'true' or 'false'"))
+    }
+    val ofFormat = found.filterNot { case (key, _) => key.startsWith("tailrace.") || OfQuery(key) }
+    TableWriter(partitionColumns, evolves.getOrElse(false), ofFormat)
+  }
+}
+
 /** The table that a query writes to, in one session.
   *
   * @param named its name, or its path
   */
-private[tables] final class TargetTable(session: SparkSession, named: String, format: TableFormat) {
+private[tailrace] final class TargetTable(
+    val session: SparkSession,
+    named: String,
+    val format: TableFormat
+) {
   private lazy val parts: Seq[String] =
     if (TargetTable.isPath(named))
       Seq(format.name, LiteralPath.qualified(named, session.sessionState.newHadoopConf()).toString)
@@ -70,41 +115,45 @@ private[tables] final class TargetTable(session: SparkSession, named: String, fo
 
   def load(): Table = catalog.loadTable(identifier)
 
-  private lazy val columns = schema()
+  lazy val columns: StructType = schema()
 
   private def schema() = StructType(load().columns.map(column => StructField(column.name, column.dataType)))
 
   /** The same in the session of a query, which has catalogs of its own. */
-  def in(other: SparkSession): TargetTable = new TargetTable(other, TargetTable.quoted(whole), format)
+  def in(other: SparkSession): TargetTable = new TargetTable(other, wholeName, format)
 
   /** With its catalog: a session's current catalog and database aren't those of its queries. */
-  private lazy val whole =
+  lazy val wholeName: String = TargetTable.quoted(whole)
+
+  private def whole =
     if (TargetTable.isPath(named)) parts
     else catalog.name +: identifier.namespace.toSeq :+ identifier.name
 
-  /** Makes the table if there is none, and checks that rows fit.
-    *
-    * @param evolves whether columns are added
-    */
-  def open(rows: StructType, partitionColumns: Seq[String], evolves: Boolean): Unit = diagnosed {
+  /** Makes the table if there is none, adds columns to it if the writer says so, and checks that rows fit. */
+  def open(rows: StructType, writer: TableWriter): Unit = diagnosed {
     // Iceberg's catalog keeps tables that it has loaded: the user's session would not see what the query writes.
-    in(SparkPlans.copyOf(session)).opened(rows, partitionColumns, evolves)
+    in(SparkPlans.copyOf(session)).opened(rows, writer)
   }
 
-  private def opened(rows: StructType, partitionColumns: Seq[String], evolves: Boolean): Unit = {
-    if (!catalog.tableExists(identifier)) make(rows, partitionColumns)
-    val provider = Option(load().properties.get(TableCatalog.PROP_PROVIDER))
-    provider
-      .filterNot(_.equalsIgnoreCase(format.name))
-      .foreach(other => throw TableErrors.format(named, other, format))
+  private def opened(rows: StructType, writer: TableWriter): Unit = {
+    if (!catalog.tableExists(identifier)) make(rows, writer.partitionColumns)
+    checkFormat()
     val unfit = TableColumns.unfit(rows, schema(), Nil, session.sessionState.conf.resolver)
     val (added, others) = unfit.partition(_.table.isEmpty)
-    if (others.nonEmpty || (added.nonEmpty && !evolves)) throw TableErrors.columns(named, unfit.map(_.text))
+    if (others.nonEmpty || (added.nonEmpty && !writer.evolves))
+      throw TableErrors.columns(named, unfit.map(_.text))
     if (added.nonEmpty) {
       val changes =
         added.map(one => TableChange.addColumn(one.path.toArray, SparkPlans.nullable(one.rows), true))
       catalog.alterTable(identifier, changes: _*): Unit
     }
+  }
+
+  private def checkFormat(): Unit = {
+    val provider = Option(load().properties.get(TableCatalog.PROP_PROVIDER))
+    provider
+      .filterNot(_.equalsIgnoreCase(format.name))
+      .foreach(other => throw TableErrors.format(named, other, format))
   }
 
   private def make(rows: StructType, partitionColumns: Seq[String]): Unit = {
@@ -117,6 +166,20 @@ private[tables] final class TargetTable(session: SparkSession, named: String, fo
     session.sql(s"CREATE TABLE IF NOT EXISTS $name (${written.toDDL}) USING ${format.name} $by"): Unit
   }
 
+  private def checkLibrary(): Unit = {
+    val loader = Thread.currentThread.getContextClassLoader
+    if (Try(Class.forName(format.catalog, false, loader)).isFailure) throw TableErrors.library(named, format)
+  }
+
+  /** Itself, if there is such a table. */
+  def found: Option[TargetTable] = diagnosed {
+    checkLibrary()
+    Option.when(catalog.tableExists(identifier)) {
+      checkFormat()
+      this
+    }
+  }
+
   private def diagnosed[T](body: => T): T =
     try body
     catch {
@@ -124,9 +187,7 @@ private[tables] final class TargetTable(session: SparkSession, named: String, fo
       // The library is one for another minor version of Spark.
       case _: LinkageError => throw TableErrors.library(named, format)
       case NonFatal(e) =>
-        val loader = Thread.currentThread.getContextClassLoader
-        if (Try(Class.forName(format.catalog, false, loader)).isFailure)
-          throw TableErrors.library(named, format)
+        checkLibrary()
         throw TableErrors.notMade(named, Option(e.getMessage).getOrElse(e.toString).linesIterator.next())
     }
 
@@ -149,7 +210,7 @@ private[tables] final class TargetTable(session: SparkSession, named: String, fo
   }
 }
 
-private[tables] object TargetTable {
+private[tailrace] object TargetTable {
 
   /** A name in SQL has no slash but in backticks. */
   def isPath(text: String): Boolean = text.contains('/') && !text.contains('`')

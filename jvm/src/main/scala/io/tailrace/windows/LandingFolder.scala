@@ -34,13 +34,17 @@ import io.tailrace.common.{Durations, Errors}
   * The next run that opens the folder finishes the newest batch and the newest closing. The batch's file
   * decides which rows are late, and no window closes meanwhile.
   *
+  * With a table, a window goes there before it gets its `_SUCCESS`. Then its files are deleted.
+  *
+  * @param table that complete windows go to
   * @param lock shared by all who open the folder in this JVM. The last one owns it
   */
 final class LandingFolder private[windows] (
     path: Path,
     settings: LandingSettings,
     hadoopConf: Configuration,
-    lock: WrittenFolders.Slot
+    lock: WrittenFolders.Slot,
+    table: Option[WindowTable] = None
 ) {
   import LandingFolder._
 
@@ -70,7 +74,7 @@ final class LandingFolder private[windows] (
     closings = closed.fold(0L)(_._1 + 1)
     unmarked = closed.toSeq.flatMap(_._2.windows)
     unmarked.foreach(window => log.tidy(window.start))
-    finishMarking()
+    finishMarking(isAgain = true)
     val known = newest.toSeq.flatMap(_.open).map(w => w.start -> w.rows)
     val none = windows.copy(through = closed.map(_._2.through))
     windows = none.add(known.filterNot(w => none.isClosed(w._1)))
@@ -89,14 +93,17 @@ final class LandingFolder private[windows] (
     if (open.exists(log.marked(_).isDefined)) throw missing(known)
   }
 
-  private def settingsOf(queryId: String, since: Option[Long]): FolderFile =
-    FolderFile(queryId, settings.windows.width, settings.windows.offset, settings.into, since)
+  private def settingsOf(queryId: String, since: Option[Long]): FolderFile = {
+    val windows = settings.windows
+    FolderFile(queryId, windows.width, windows.offset, settings.into, since, table.map(_.name))
+  }
 
   private def checkSettings(folder: FolderFile): Unit = {
     val wanted = settingsOf(folder.queryId, folder.since)
     if (folder != wanted) {
       def told(f: FolderFile) =
-        s"windows of ${Durations.text(f.width)} from ${Durations.text(f.offset)} on, named ${f.into}"
+        s"windows of ${Durations.text(f.width)} from ${Durations.text(f.offset)} on, named ${f.into}, " +
+          f.table.fold("as Parquet")(name => s"in the table $name")
       throw WindowErrors.folder(path.toString, s"it has ${told(folder)}, and not ${told(wanted)}")
     }
   }
@@ -212,7 +219,7 @@ final class LandingFolder private[windows] (
   def close(low: Long, report: Seq[(Long, Long)] => Seq[WindowReport]): Seq[WindowReport] = owned {
     if (landing) Nil
     else {
-      finishMarking()
+      finishMarking(isAgain = true)
       windows.close(low).toSeq.flatMap { closing =>
         val reports = report(closing.closed)
         val marks = reports.map(r => ClosedWindow(r.start, WindowReport.encode(r)))
@@ -221,15 +228,20 @@ final class LandingFolder private[windows] (
         closings += 1
         newest.foreach(last => checkAlone(last.batch))
         unmarked = marks
-        finishMarking()
+        finishMarking(isAgain = false)
         if (closings > 1) log.deleteClosed(closings - 2)
         reports
       }
     }
   }
 
-  private def finishMarking(): Unit = {
-    unmarked.foreach(log.mark)
+  /** @param isAgain whether the table may have some of the windows */
+  private def finishMarking(isAgain: Boolean): Unit = {
+    unmarked.foreach { window =>
+      val directory = paths.window(window.start)
+      log.mark(window)(table.foreach(_.commit(owner.get.queryId, window, directory, isAgain)))
+      if (table.isDefined) placing.deleteRows(directory)
+    }
     unmarked = Nil
   }
 
@@ -303,12 +315,13 @@ object WrittenFolders {
       path: Path,
       settings: LandingSettings,
       hadoopConf: Configuration,
-      isRunning: () => Boolean
+      isRunning: () => Boolean,
+      table: Option[WindowTable] = None
   ): LandingFolder = {
     val lock = slot(path)
     lock.synchronized {
       if (lock.isBusy) throw WindowErrors.folder(path.toString, "a query that runs in this session writes it")
-      val folder = new LandingFolder(path, settings, hadoopConf, lock)
+      val folder = new LandingFolder(path, settings, hadoopConf, lock, table)
       folder.open()
       lock.take(folder, isRunning)
       folder
@@ -390,6 +403,10 @@ private[windows] final class PlacedFiles(folder: Path, staging: Path, hadoopConf
 
   /** Deletes the files of all attempts. */
   def deleteAll(): Unit = fileSystem.delete(staging, true): Unit
+
+  /** Deletes the files with rows in a window's directory. */
+  def deleteRows(directory: Path): Unit =
+    each(LandingPaths.withRows(fileSystem, directory))(file => fileSystem.delete(file.getPath, false): Unit)
 
   /** True if some files of a batch may not be in their places yet. */
   def areStaged(batch: BatchFile): Boolean = fileSystem.exists(stagingOf(batch))

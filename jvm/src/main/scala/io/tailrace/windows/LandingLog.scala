@@ -1,5 +1,6 @@
 package io.tailrace.windows
 
+import java.io.FileNotFoundException
 import java.time.Instant
 import java.time.temporal.ChronoUnit
 
@@ -7,7 +8,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
+import org.apache.hadoop.fs.{FileAlreadyExistsException, FileStatus, FileSystem, Path}
 import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
@@ -54,10 +55,16 @@ private[windows] final class LandingLog(paths: LandingPaths, hadoopConf: Configu
 
   def deleteClosed(number: Long): Unit = files.deleteAll(Seq(closedFile(number)))
 
-  /** Writes the `_SUCCESS` of a closed window, unless it is there. */
-  def mark(window: ClosedWindow): Unit = {
+  /** Writes the `_SUCCESS` of a closed window, unless it is there.
+    *
+    * @param first is called before it is written
+    */
+  def mark(window: ClosedWindow)(first: => Unit): Unit = {
     val marker = paths.marker(window.start)
-    if (!files.exists(marker)) files.write(marker)(_.write(window.report.getBytes("UTF-8")))
+    if (!files.exists(marker)) {
+      first
+      files.write(marker)(_.write(window.report.getBytes("UTF-8")))
+    }
   }
 
   /** Deletes temporary files that a dead writer has left beside a window's `_SUCCESS`. */
@@ -99,13 +106,15 @@ private[windows] final class LandingLog(paths: LandingPaths, hadoopConf: Configu
   * @param into    the column that directories of windows are named after
   * @param since   the first batch that has landed here. Each batch since then has its file. None in format 1;
   *                above 0 only in a folder of an early release
+  * @param table   that complete windows go to, with its catalog. None: they stay in the folder
   */
 final case class FolderFile(
     queryId: String,
     width: Long,
     offset: Long,
     into: String,
-    since: Option[Long] = None
+    since: Option[Long] = None,
+    table: Option[String] = None
 )
 
 /** The files of one micro-batch. The batch has landed when this is written.
@@ -202,6 +211,13 @@ object LandingPaths {
 
   /** The name of a window's directory, in the form of a partition. */
   def window(into: String, start: Long): String = s"$into=${WindowName.of(start)}"
+
+  /** The files with rows in a window's directory; none without a directory. */
+  def withRows(fileSystem: FileSystem, directory: Path): Seq[FileStatus] = {
+    def isHidden(file: Path) = file.getName.startsWith("_") || file.getName.startsWith(".")
+    try fileSystem.listStatus(directory).toSeq.filter(file => file.isFile && !isHidden(file.getPath))
+    catch { case _: FileNotFoundException => Nil }
+  }
 }
 
 /** The completeness of a window when it closed. It is the content of `_SUCCESS`, see `jvm/docs/formats.md`.
@@ -275,6 +291,15 @@ object WindowReport {
     }
     json.writeValueAsString(root) + "\n"
   }
+
+  private val Folder = "folder"
+
+  /** A report as a table has it: with the folder of the query, where late rows are. */
+  def inTable(report: String, folder: String): String =
+    json.writeValueAsString(json.readTree(report).asInstanceOf[ObjectNode].put(Folder, folder))
+
+  /** The folder in a report of a table. */
+  def folder(text: String): Option[String] = Option(json.readTree(text).get(Folder)).map(_.asText)
 
   /** @return none if the text is no report, such as the empty `_SUCCESS` of another writer */
   def decode(text: String): Option[WindowReport] =

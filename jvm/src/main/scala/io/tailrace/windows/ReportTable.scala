@@ -7,15 +7,18 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
-import org.apache.spark.sql.functions.{coalesce, col, lit}
-import org.apache.spark.sql.tailrace.SparkSession
+import org.apache.spark.sql.functions.{coalesce, col, lit, when}
+import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.util.SerializableConfiguration
 
-import io.tailrace.common.LiteralPath
+import io.tailrace.common.{Arguments, LiteralPath}
+import io.tailrace.tables.{TableCommits, TableFormat, TargetTable}
 
-/** A folder's reports as a DataFrame: the `_SUCCESS` of each window, and how many rows are in `_late`. */
+/** Reports as a DataFrame: those of a folder, the `_SUCCESS` of each window, or those of a table, the documents of its
+  * commits. And how many rows are in `_late` of the folder.
+  */
 object ReportTable {
   private val Share = DecimalType(19, 18)
   private val Missing = new StructType()
@@ -41,21 +44,57 @@ object ReportTable {
     .add("closed_at", TimestampType)
     .add("sources", ArrayType(Sources))
   private val names = Schema.fieldNames.toSeq
+  private val arguments = new Arguments("tailrace.window_report")
   private val Key = Seq("window_start", "window_end")
 
-  /** @throws io.tailrace.common.TailraceAnalysisException TAILRACE_WINDOWS_NOT_FOUND */
-  def read(session: SparkSession, folder: String): DataFrame = {
-    val hadoopConf = session.sessionState.newHadoopConf()
-    val path = LiteralPath.qualified(folder, hadoopConf)
-    val settings = new LandingLog(new LandingPaths(path, ""), hadoopConf).folder
-      .getOrElse(throw WindowErrors.notFound(path.toString))
-    reports(session, path, settings.into)
-      .join(late(session, path, settings), Key, "full_outer")
-      .withColumn("rows", coalesce(col("rows"), lit(0L)))
+  /** The column of the query's folder, which no report has. */
+  private val Folder = "folder"
+
+  /** @param named  the folder, or the table of a format
+    * @param format of `write_windows`
+    * @throws io.tailrace.common.TailraceAnalysisException TAILRACE_WINDOWS_NOT_FOUND
+    */
+  def read(session: SparkSession, named: String, format: String): DataFrame =
+    WindowFormat.tables(arguments, format).fold(ofFolder(session, named))(ofTable(session, named, _))
+
+  private def ofFolder(session: SparkSession, folder: String): DataFrame = {
+    val path = LiteralPath.qualified(folder, session.sessionState.newHadoopConf())
+    val settings = settingsOf(session, path).getOrElse(throw WindowErrors.notFound(path.toString))
+    joined(reports(session, path, settings.into), late(session, Seq((folder, path, settings))).drop(Folder))
       .withColumn("late_rows", coalesce(col("late_rows"), lit(0L)))
-      .select((names.take(3) ++ Seq("late_rows") ++ names.drop(3)).map(col): _*)
-      .orderBy("window_start")
   }
+
+  /** Late rows are null if the folder of the query isn't there any more. */
+  private def ofTable(session: SparkSession, named: String, format: TableFormat): DataFrame = {
+    format.checkName(arguments, named)
+    // Iceberg's catalog keeps what a session has loaded.
+    val table = new TargetTable(SparkPlans.copyOf(session), named, format).found
+    val documents = TableCommits.documents(table.getOrElse(throw WindowErrors.notFound(named)))
+    val reports =
+      documents.flatMap(text => WindowReport.decode(text).map(_ -> WindowReport.folder(text).orNull))
+    val folders = for {
+      folder <- reports.map(_._2).filter(_ != null).distinct
+      path = LiteralPath.of(folder)
+      settings <- settingsOf(session, path)
+    } yield (folder, path, settings)
+    val rows = reports.map { case (report, folder) => Row.fromSeq(row(report).toSeq :+ folder) }
+    val found = session.createDataFrame(rows.asJava, Schema.add(Folder, StringType))
+    val known = folders.map(_._1)
+    // Queries with windows of the same times may write one table.
+    joined(found, late(session, folders), Folder)
+      .withColumn("late_rows", coalesce(col("late_rows"), when(col(Folder).isin(known: _*), lit(0L))))
+      .drop(Folder)
+  }
+
+  private def settingsOf(session: SparkSession, folder: Path): Option[FolderFile] =
+    new LandingLog(new LandingPaths(folder, ""), session.sessionState.newHadoopConf()).folder
+
+  private def joined(reports: DataFrame, late: DataFrame, more: String*): DataFrame =
+    reports
+      .join(late, Key ++ more, "full_outer")
+      .withColumn("rows", coalesce(col("rows"), lit(0L)))
+      .select((names.take(3) ++ Seq("late_rows") ++ names.drop(3) ++ more).map(col): _*)
+      .orderBy("window_start")
 
   private def reports(session: SparkSession, path: Path, into: String): DataFrame = {
     val hadoopConf = new SerializableConfiguration(session.sessionState.newHadoopConf())
@@ -88,7 +127,15 @@ object ReportTable {
   )
 
   /** Counts late rows each time: a user may have moved them into their windows. */
-  private def late(session: SparkSession, path: Path, folder: FolderFile): DataFrame = {
+  private def late(session: SparkSession, folders: Seq[(String, Path, FolderFile)]): DataFrame = {
+    val rows = folders.flatMap { case (name, path, folder) =>
+      lateOf(session, path, folder).map(counted => Row.fromSeq(counted.toSeq :+ name))
+    }
+    val counts = StructType(Schema.take(2)).add("late_rows", LongType)
+    session.createDataFrame(rows.asJava, counts.add(Folder, StringType))
+  }
+
+  private def lateOf(session: SparkSession, path: Path, folder: FolderFile): Seq[Row] = {
     val late = new LandingPaths(path, folder.into).late
     val windows = new Windows(folder.width, folder.offset)
     val counts =
@@ -101,12 +148,11 @@ object ReportTable {
           .count()
           .collect()
           .toSeq
-    val rows = counts.flatMap { counted =>
+    counts.flatMap { counted =>
       WindowName.parse(counted.getString(0)).map { start =>
         Row(timestamp(start), timestamp(windows.end(start)), counted.getLong(1))
       }
     }
-    session.createDataFrame(rows.asJava, StructType(Schema.take(2)).add("late_rows", LongType))
   }
 
   private def hasFiles(session: SparkSession, directory: Path): Boolean = {

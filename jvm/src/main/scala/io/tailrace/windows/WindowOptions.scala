@@ -4,10 +4,12 @@ import io.tailrace.common.Errors.{refuse, stateError}
 import io.tailrace.common.{
   Arguments,
   CallDocument,
+  Choice,
   TailraceAnalysisException,
   TailraceStateException,
   TimeSpan
 }
+import io.tailrace.tables.TableFormat
 import io.tailrace.watermark.{Completeness, ProgressSettings, ServerOptions, ServerSettings}
 
 /** The arguments of [[io.tailrace.api.Tailrace.writeWindows]] besides the folder and the time. Names and
@@ -24,6 +26,8 @@ import io.tailrace.watermark.{Completeness, ProgressSettings, ServerOptions, Ser
   * @param operator  the sink's name in it
   * @param token     the server's bearer token
   * @param upstreams the operators at the server whose rows are written; none: the query's sources
+  * @param format    parquet: windows stay in the folder; delta and iceberg: complete windows go to a table
+  * @param table     the table's name or, of Delta, its path
   */
 final case class WindowOptions(
     window: TimeSpan = "1 hour",
@@ -35,7 +39,9 @@ final case class WindowOptions(
     app: Option[String] = None,
     operator: String = "sink",
     token: Option[String] = None,
-    upstreams: Option[Seq[String]] = None
+    upstreams: Option[Seq[String]] = None,
+    format: String = "parquet",
+    table: Option[String] = None
 ) {
   import WindowOptions._
 
@@ -53,8 +59,18 @@ final case class WindowOptions(
     val fileBytes = targetFileSize.map(arguments.bytes("target_file_size", _, LeastFile, MostFile))
     if (server.isEmpty && upstreams.isDefined) throw arguments.needs("upstreams", "set", ServerOptions.Needed)
     val sink = ServerOptions(arguments, server, app, operator, token).settings.map(sinkServer(_, sources))
-    LandingSettings(path, Windows(width, from), into, missing, fileBytes, sources, sink)
+    LandingSettings(path, Windows(width, from), into, missing, fileBytes, sources, sink, tableName)
   }
+
+  private[tailrace] def tableName: Option[TableName] =
+    (WindowFormat.tables(arguments, format), table) match {
+      case (Some(of), Some(name)) =>
+        of.checkName(arguments, name)
+        Some(TableName(name, of))
+      case (Some(of), None) => throw arguments.needs("format", of.name, "table='db.clicks'")
+      case (None, Some(name)) => throw arguments.needs("table", name, "format='delta' or format='iceberg'")
+      case (None, None) => None
+    }
 
   private def sinkServer(settings: ServerSettings, sources: Seq[ProgressSettings]): SinkServer = {
     val own = sources.flatMap(_.server.filter(settings.isBeside)).map(_.operator).distinct
@@ -84,7 +100,9 @@ object WindowOptions {
     app = document.get("app").map(_.text),
     operator = document("operator").text,
     token = document.get("token").map(_.text),
-    upstreams = document.get("upstreams").map(_.texts)
+    upstreams = document.get("upstreams").map(_.texts),
+    format = document("format").text,
+    table = document.get("table").map(_.text)
   )
 
   private[tailrace] val arguments = new Arguments("tailrace.write_windows")
@@ -99,6 +117,7 @@ object WindowOptions {
   * @param fileBytes the size of files to gather rows for; none: each task writes its own
   * @param sources the accurate watermarks below
   * @param server  the server whose global low watermark closes windows; none: the query's own closes them
+  * @param table   that complete windows go to; none: they stay in the folder
   */
 final case class LandingSettings(
     path: String,
@@ -107,7 +126,8 @@ final case class LandingSettings(
     missing: Int,
     fileBytes: Option[Long],
     sources: Seq[ProgressSettings],
-    server: Option[SinkServer]
+    server: Option[SinkServer],
+    table: Option[TableName] = None
 ) {
 
   /** The share of hosts that all sources together wait for. */
@@ -115,6 +135,23 @@ final case class LandingSettings(
 
   /** The greatest delay of a source, in microseconds. */
   def delay: Long = sources.map(_.delayMs).max * 1000
+}
+
+/** A table as a user names it. */
+final case class TableName(name: String, format: TableFormat)
+
+/** The places of complete windows: the folder itself, or a table of a format. */
+private[windows] object WindowFormat {
+  private object Parquet extends Choice {
+    override val name: String = "parquet"
+  }
+
+  /** None: windows stay in the folder. */
+  def tables(arguments: Arguments, format: String): Option[TableFormat] =
+    arguments.choice[Choice]("format", format, Parquet +: TableFormat.all) match {
+      case table: TableFormat => Some(table)
+      case _ => None
+    }
 }
 
 /** The watermark server of a sink.
@@ -149,6 +186,17 @@ object WindowErrors {
 
   def fileMissing(from: String, to: String, batch: Long): TailraceStateException =
     stateError("TAILRACE_WINDOWS_FILE_MISSING", null, "from" -> from, "to" -> to, "batch" -> batch)
+
+  /** @param rows that have landed in the window */
+  def rowsMissing(directory: String, table: String, found: Long, rows: Long): TailraceStateException =
+    stateError(
+      "TAILRACE_WINDOWS_ROWS_MISSING",
+      null,
+      "directory" -> directory,
+      "table" -> table,
+      "found" -> found,
+      "rows" -> rows
+    )
 
   def twoWriters(path: String, cause: Throwable): TailraceStateException =
     stateError("TAILRACE_WINDOWS_TWO_WRITERS", cause, "path" -> path)

@@ -16,6 +16,7 @@ import org.apache.spark.sql.{DataFrame, Row, SQLContext}
 import io.tailrace.common.{LiteralPath, OwnNames}
 import io.tailrace.driver.{ReportExec, ReportingSink}
 import io.tailrace.plan.{Columns, TailraceNode, WriteCheck}
+import io.tailrace.tables.TableWriter
 import io.tailrace.watermark._
 
 /** The format of `tailrace.write_windows`. It makes the sink. */
@@ -55,8 +56,8 @@ final class WindowSink(session: SparkSession, partitionColumns: Seq[String], opt
   private var landing = Option.empty[Landing]
 
   /** Opens the folder, once. */
-  def open(settings: LandingSettings): Unit =
-    if (landing.isEmpty) landing = Some(new Landing(session, this, settings, partitionColumns, options))
+  def open(node: LandWindows): Unit =
+    if (landing.isEmpty) landing = Some(new Landing(session, this, node, partitionColumns, options))
 
   override def reports: Boolean = landing.exists(_.reports)
   override def addBatch(batchId: Long, data: DataFrame): Unit = opened.addBatch(batchId, data)
@@ -130,15 +131,21 @@ object LandingReport {
 private[windows] final class Landing(
     session: SparkSession,
     sink: Sink,
-    settings: LandingSettings,
+    node: LandWindows,
     partitionColumns: Seq[String],
     options: Map[String, String]
 ) {
+  private val settings = node.settings
   val path: Path = LiteralPath.of(settings.path)
   private val hadoopConf = session.sessionState.newHadoopConf()
-  private val folder = WrittenFolders.open(path, settings, hadoopConf, () => isActive)
+  private val table = settings.table.map { named =>
+    val writer = TableWriter.of(WindowOptions.arguments, options, partitionColumns)
+    new LakeTable(session, settings, named, node.rows, writer)
+  }
+  private val folder = WrittenFolders.open(path, settings, hadoopConf, () => isActive, table)
   private val closer = new WindowCloser(folder, settings, () => reporter, () => committed, () => clock)
-  private val sizes = settings.fileBytes.map(new FileSizes(session, _))
+  // A table gathers the rows of a window when the window is complete.
+  private val sizes = settings.fileBytes.filter(_ => table.isEmpty).map(new FileSizes(session, _))
   if (reports) new ClosingThread(path, closer, () => isActive).start()
 
   /** The numbers of the last batch. */
@@ -180,7 +187,8 @@ private[windows] final class Landing(
 
   private def stage(query: QueryExecution, staging: Path, batchId: Long): Seq[StagedFile] = {
     val output = query.analyzed.output
-    val directories = output.last +: partitionColumns.map(named(output, _))
+    val inside = if (table.isEmpty) partitionColumns else Nil
+    val directories = output.last +: inside.map(named(output, _))
     def files(rows: SparkPlan) = write(rows, output, directories, staging, batchId)
     val plan = query.executedPlan
     sizes.fold(files(plan))(_.write(plan, output, directories)(files))
@@ -195,7 +203,8 @@ private[windows] final class Landing(
   ): Seq[StagedFile] = {
     val committer = new StagedFiles(staging.toString, batchId)
     val counter = new RowsPerFile
-    new FileJob(session, rows, output, FileJob.parquet, options, hadoopConf)
+    val ofFiles = if (table.isEmpty) options else Map.empty[String, String]
+    new FileJob(session, rows, output, FileJob.parquet, ofFiles, hadoopConf)
       .write(staging, directories, committer, counter)
     val counts = counter.rows.map { case (file, count) => file.stripPrefix(s"$staging/") -> count }
     committer.files.map { case (file, length) => staged(file, length, counts(file)) }
@@ -267,6 +276,9 @@ case class LandWindows(settings: LandingSettings, start: Attribute, child: Logic
   override def operator: String = "tailrace.write_windows"
   override def onlyAppends: Boolean = true
 
+  /** The columns of the files. */
+  def rows: StructType = StructType(child.schema.dropRight(1))
+
   override def output: Seq[Attribute] = child.output
   override protected def withNewChildInternal(newChild: LogicalPlan): LandWindows = copy(child = newChild)
 }
@@ -276,9 +288,9 @@ case class LandWindows(settings: LandingSettings, start: Attribute, child: Logic
   */
 object LandWindowsCheck extends WriteCheck {
   override def apply(start: QueryStart): Unit =
-    (start.plan.collectFirst { case lands: LandWindows => lands.settings }, start.sink) match {
-      case (Some(settings), ours: WindowSink) => ours.open(settings)
-      case (Some(settings), _) => throw WindowErrors.sink(settings.path, start.sinkName)
+    (start.plan.collectFirst { case lands: LandWindows => lands }, start.sink) match {
+      case (Some(node), ours: WindowSink) => ours.open(node)
+      case (Some(node), _) => throw WindowErrors.sink(node.settings.path, start.sinkName)
       case (None, _: WindowSink) => throw WindowSink.usedByItself
       case _ =>
     }
@@ -318,8 +330,10 @@ private[tailrace] final class WindowsResolution(child: LogicalPlan, sameName: (S
     if (path.trim.isEmpty) throw WindowOptions.arguments.invalid("path", "", "a folder")
     val folder = LiteralPath.qualified(path, session.sessionState.newHadoopConf())
     val settings = options.settings(folder.toString, landing)
-    val start = Alias(WindowStart(time, settings.windows), Start)()
-    val plan = LandWindows(settings, start.toAttribute, Project(child.output :+ start, child))
+    val number = WindowStart(time, settings.windows)
+    val start = Alias(number, Start)()
+    val column = settings.table.map(_ => Alias(MicrosToTimestamp(number), options.into)())
+    val plan = LandWindows(settings, start.toAttribute, Project(child.output ++ column :+ start, child))
     SparkPlans.toFrame(session, plan)
   }
 

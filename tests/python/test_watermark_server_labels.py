@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING
@@ -111,6 +112,15 @@ def test_the_summary_says_what_holds_the_watermark(ledgers: Ledgers) -> None:
     assert (
         f"Held by <b>count by window</b> ({_COUNT})"
         in rendered("sections.html", shown(ledger, "app"))["summary"]
+    )
+
+
+def test_the_summary_names_the_slowest_host_where_none_is_behind_another(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
+    tell(ledger, "source", source({"web-2": T}), sink({"0": T}, key_groups=1))
+    summary = rendered("sections.html", shown(ledger, "app"))["summary"]
+    assert re.search(
+        r"Held by <b>source</b>, whose slowest host is web-2, read up to 2025-11-21 04:40:00\.", summary
     )
 
 

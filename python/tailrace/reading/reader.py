@@ -150,6 +150,10 @@ class WindowReader:
         # Numbers the passes: an older one leaves the position alone.
         self._passes = 0
 
+    def __repr__(self) -> str:
+        part = f", rank={self._share.rank}, world_size={self._share.of}" if self._share.of > 1 else ""
+        return f"WindowReader({self.path!r}{part})"
+
     @property
     def path(self) -> str:
         """The folder, in its file system."""

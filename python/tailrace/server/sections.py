@@ -12,7 +12,7 @@ from tailrace.server.choice import HOSTS
 from tailrace.server.ledger import HISTORY_KEPT
 from tailrace.server.names import shown_some
 from tailrace.server.reporters import shown_holders, shown_name, shown_reads
-from tailrace.server.times import NEVER, shown_lag
+from tailrace.server.times import NEVER, shown_lag, shown_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tailrace.server.answers import AppState, HostState, OperatorState
     from tailrace.server.choice import Choice
     from tailrace.server.ledger import Ledger
+    from tailrace.server.state import App, Limits
 
 _WINDOWS = 12
 _OVERRIDES = 10
@@ -53,6 +54,7 @@ def shown(ledger: Ledger, name: str) -> dict[str, Any]:
         "drawing": topology(state.topology),
         "chart": lag_chart(views.history(ledger.records.recent(app, now - HISTORY_KEPT, charted))),
         "waits": [_host(host, state) for host in waits.hosts],
+        "slowest": "" if waits.hosts else _slowest(app, state, ledger.limits),
         "holders": {o.operator: _held_by(o) for o in state.topology},
         "reported_by": {o.operator: _reported_by(o) for o in state.topology},
         "shown_reads": [shown_reads(reporter.model_dump()) for _, reporter in reporters[:_REPORTERS]],
@@ -86,6 +88,17 @@ def shown_hosts(ledger: Ledger, choice: Choice) -> dict[str, Any]:
 def _host(host: HostState, state: AppState) -> str:
     of = next(len(o.reporters) for o in state.topology if o.operator == host.operator)
     return f"{host.host} of {' and '.join(host.queries)}" if of > 1 else host.host
+
+
+def _slowest(app: App, state: AppState, limits: Limits) -> str:
+    """The slowest host of what holds the watermark, where no host is behind another, such as a single one."""
+    sources = {o.operator for o in state.topology if o.hosts} & set(state.held_by)
+    if len(sources) != 1:
+        return ""
+    asked = hostpages.Asked(operator=sources.pop(), limit=1)
+    found = hostpages.host_page(app, asked, state.at, limits).hosts
+    at = found[0].progress if found else None
+    return "" if at is None else f"{_host(found[0], state)}, read up to {shown_time(at)}"
 
 
 def _held_by(operator: OperatorState) -> str:

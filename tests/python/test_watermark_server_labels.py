@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING
@@ -119,9 +118,8 @@ def test_the_summary_names_the_slowest_host_where_none_is_behind_another(ledgers
     ledger = ledgers.make()
     tell(ledger, "source", source({"web-2": T}), sink({"0": T}, key_groups=1))
     summary = rendered("sections.html", shown(ledger, "app"))["summary"]
-    assert re.search(
-        r"Held by <b>source</b>, whose slowest host is web-2, read up to 2025-11-21 04:40:00\.", summary
-    )
+    words = "Held by <b>source</b>, whose slowest host is web-2, read up to 2025-11-21 04:40:00."
+    assert words in summary
 
 
 def test_the_command_line_and_the_api_have_labels_and_metrics_do_not(

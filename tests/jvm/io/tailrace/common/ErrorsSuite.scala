@@ -177,6 +177,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_WINDOWS_FOLDER" -> WindowErrors.folder("P", "R"),
     "TAILRACE_WINDOWS_LEFT" -> WindowErrors.left("P", 6, 3),
     "TAILRACE_WINDOWS_NOT_FOUND" -> WindowErrors.notFound("P"),
+    "TAILRACE_WINDOWS_ROWS_MISSING" -> WindowErrors.rowsMissing("D", "T", 6, 7),
     "TAILRACE_WINDOWS_ROLLED_BACK" -> WindowErrors.rolledBack("P", 6, 7),
     "TAILRACE_WINDOWS_SERVER" -> WindowErrors.server("S", "A", Seq("N", "M")),
     "TAILRACE_WINDOWS_SOURCE" -> WindowErrors.source(),
@@ -204,7 +205,7 @@ final class ErrorsSuite extends AnyFunSuite {
       Seq("MARKS_INCOMPLETE", "MARKS_MISSING", "ORIGIN_MOVED", "ORIGIN_SPLIT").map("TAILRACE_REPLAY_" + _) ++
       Seq("TAILRACE_EXAMPLES_STALLED", "TAILRACE_MEMORY_GROUP", "TAILRACE_METADATA_MIXED") ++
       Seq("REPORTER_CONFLICT", "RUN_REPLACED", "STORES_DIFFER").map("TAILRACE_WATERMARK_" + _) ++
-      Seq("FILE_MISSING", "LEFT", "ROLLED_BACK", "TWO_WRITERS").map("TAILRACE_WINDOWS_" + _) ++
+      Seq("FILE_MISSING", "LEFT", "ROLLED_BACK", "ROWS_MISSING", "TWO_WRITERS").map("TAILRACE_WINDOWS_" + _) ++
       Seq("KEY_NULL", "TWO_WRITERS").map("TAILRACE_TABLE_" + _) ++
       Seq("CYCLE", "FEEDBACK_INCOMPLETE", "LATE", "RUNAWAY", "SCHEMA_CHANGED", "TOO_DEEP", "TOO_MANY_ROWS")
         .map("TAILRACE_RECURSION_" + _)

@@ -135,6 +135,7 @@ SERVED_ROWS = [(user, f"12:{minute:02}") for minute in range(0, 60, 7) for user 
 CLICKED_ROWS = [(user, f"12:{minute:02}:30") for minute in range(0, 60, 4) for user in (7, 9)]
 
 
+@pytest.mark.contract
 def test_a_join_of_streams_is_that_of_batches(spark: SparkSession, tmp_path: Path) -> None:
     def pairs(served: DataFrame, clicks: DataFrame) -> DataFrame:
         joined = labels(served, clicks)

@@ -66,9 +66,9 @@ def _reports(frame: DataFrame) -> list[dict[str, Any]]:
 def test_the_table_has_the_windows_of_the_folder_form(spark: SparkSession, tmp_path: Path) -> None:
     folder = Logs(spark, tmp_path / "folder")
     lake = TableLogs(spark, tmp_path / "lake")
-    for number, rows in enumerate(ARRIVALS):
-        expected = folder.land(*rows)
-        assert lake.land(*rows) == expected
+    for number, arrived in enumerate(ARRIVALS):
+        expected = folder.land(*arrived)
+        assert lake.land(*arrived) == expected
         if number == 0:
             assert lake.ids() == []
             assert lake.rows(name(0)) == 2

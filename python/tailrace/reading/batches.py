@@ -41,7 +41,7 @@ class Rows:
     """Rows in order."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count: int = 0
         self._batches: list[pa.RecordBatch] = []
 
     def add(self, *batches: pa.RecordBatch) -> None:

@@ -77,6 +77,8 @@ class WindowFolder:
 
     def __init__(self, path: str | os.PathLike[str], filesystem: fs.FileSystem | None = None) -> None:
         # Spark writes URIs of local files with one slash.
+        self.filesystem: fs.FileSystem
+        self.path: str
         text = re.sub(r"\Afile:/(?!/)", "file:///", os.fspath(path))
         if filesystem is not None:
             arguments.kind(filesystem, fs.FileSystem, "filesystem")

@@ -222,7 +222,7 @@ class WindowReader:
                 change the order of its rows have changed.
             TypeError: it is no mapping, such as the text of one.
         """
-        if not isinstance(state, Mapping):
+        if not isinstance(state, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"`state` is a dict of `state_dict()`, not {type(state).__name__}.")
         self._position, self._epoch = loaded(state, self._order())
         self._next_epoch = self._epoch

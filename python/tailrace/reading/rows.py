@@ -102,7 +102,7 @@ class WindowRows:
         late: bool = False,
     ) -> None:
         self.window = window
-        self.files = folder.files(window, late=late) if files is None else list(files)
+        self.files: list[WindowFile] = folder.files(window, late=late) if files is None else list(files)
         self._fragments = [_fragment(folder, file) for file in self.files]
         self._counts = [self._count(one) for one in self._fragments]
         # Late rows aren't in the report.

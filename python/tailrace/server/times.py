@@ -73,7 +73,7 @@ def shown_exact(duration: int) -> str:
         duration: microseconds; negative for a time in the future.
     """
     sign, rest = ("−", -duration) if duration < 0 else ("", duration)  # noqa: RUF001  a minus, as it is meant
-    parts = []
+    parts: list[str] = []
     for size, name in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"), (SECOND, "s")):
         count, rest = divmod(rest, size)
         if count:

@@ -8,12 +8,22 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+
+from tailrace import TailraceWatermarkError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+
+
+def refusal(run: Callable[[], object]) -> TailraceWatermarkError:
+    """The error by which a call is refused."""
+    with pytest.raises(TailraceWatermarkError) as caught:
+        run()
+    return caught.value
 
 
 class LandedWindows:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-from landed_windows import LandedWindows
+from landed_windows import LandedWindows, refusal
 from tailrace import TailraceWatermarkError
 from tailrace.reading import WindowReader, batches, ray_dataset, torch_dataset
 
@@ -36,9 +36,7 @@ def ids(given: Iterable[pa.RecordBatch | None]) -> list[int]:
 
 
 def condition(run: Callable[[], object]) -> str | None:
-    with pytest.raises(TailraceWatermarkError) as caught:
-        run()
-    return caught.value.condition
+    return refusal(run).condition
 
 
 def part(directory: Path) -> Path:

@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from landed_windows import LandedWindows
-from tailrace import TailraceWatermarkError
+from landed_windows import LandedWindows, refusal
 from tailrace.reading import WindowReader, ray_dataset, torch_dataset
 
 if TYPE_CHECKING:
@@ -30,12 +29,6 @@ def windows(tmp_path: Path) -> LandedWindows:
     made.land(4, 4)
     made.land(3)
     return made
-
-
-def refusal(run: Callable[[], object]) -> TailraceWatermarkError:
-    with pytest.raises(TailraceWatermarkError) as caught:
-        run()
-    return caught.value
 
 
 def test_a_folder_that_isnt_there(tmp_path: Path) -> None:

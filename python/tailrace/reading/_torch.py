@@ -28,7 +28,7 @@ class WindowDataset(IterableDataset):  # type: ignore[misc]
         self._reader = reader
         self._convert = convert or tensors
         self._loaded: Mapping[str, Any] | None = None
-        # Of the newest pass in this process.
+        # The reader of the newest pass in this process.
         self._running: WindowReader | None = None
 
     def __iter__(self) -> Iterator[Any]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def rebatched(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches of so many rows each. The last one may have fewer.
+    """Batches of `rows` rows each. The last one may have fewer.
 
     A column has at most 2 GiB of text or bytes in a batch: rows with more are in several.
     """
@@ -29,7 +29,7 @@ def rebatched(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Recor
 
 
 def without_first(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """All rows but so many of the first ones."""
+    """All rows but the first `rows`."""
     for batch in batches:
         skipped = min(rows, batch.num_rows)
         rows -= skipped
@@ -52,7 +52,7 @@ class Rows:
                 self.count += batch.num_rows
 
     def take(self, rows: int) -> pa.Table:
-        """Removes the first rows: so many, which are there."""
+        """Removes the first `rows` rows; there are at least that many."""
         taken: list[pa.RecordBatch] = []
         self.count -= rows
         at = 0

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tailrace.reading.folders import CompleteWindow
 
 
-# Of event times.
+# The precision of event times.
 _TICK = timedelta(microseconds=1)
 _FIRST = datetime(1, 1, 2, tzinfo=UTC)
 # A day.
@@ -142,7 +142,7 @@ class WindowReader:
         self._since, self._until = since, until
         self._follow, self._poll_seconds, self._stop = follow, poll_seconds, stop
         self._late = late
-        # Of the newest pass, and of the next one.
+        # The numbers of the newest pass and of the next one.
         self._epoch = self._next_epoch = 0
         self._schema: pa.Schema | None = None
         self._position = Position()

@@ -114,7 +114,7 @@ def state(reason: str) -> TailraceError:
 
 
 def unread() -> TailraceError:
-    """A process is asked for its place, and reads nothing."""
+    """A state is wanted from a process that reads nothing."""
     text = "This process has read no rows: worker processes of a DataLoader know their own places."
     cure = (
         "Take the state of torchdata.stateful_dataloader.StatefulDataLoader, which asks them, or set "

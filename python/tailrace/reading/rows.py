@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from tailrace.reading.folders import CompleteWindow, WindowFile, WindowFolder
 
-# Of a scan; no column of Spark's is called so.
+# The condition's column in a scan; no column of Spark has this name.
 _CHOSEN = "\x00chosen"
 _SCANNED_ROWS = 8192
-# Spark writes timestamps as INT96 unless it is told otherwise. As nanoseconds, the default, the years before
+# Spark writes timestamps as INT96 by default. As nanoseconds, the default, the years before
 # 1677 and after 2262 would wrap around silently.
 _INT96 = ds.ParquetReadOptions(dictionary_columns=None, coerce_int96_timestamp_unit="us")
-# Of a condition and a file.
+# Errors of Arrow where a condition doesn't fit a file.
 _UNFIT = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def shuffled(batches: Iterable[pa.RecordBatch], rows: int, seed: Sequence[int]) -> Iterator[pa.RecordBatch]:
-    """The rows in another order, from a buffer of so many rows.
+    """The rows in another order, from a buffer of `rows` rows.
 
     A full buffer is permuted, half of it is emitted, and it is filled again. The order depends on the order
     of the rows and on the seed, and not on the batches that bring them, nor on numpy's version: `random_raw`

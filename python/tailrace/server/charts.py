@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from tailrace.server.times import shown_clock, shown_exact
+from tailrace.server.times import MINUTE, SECOND, shown_clock, shown_exact
 from tailrace.server.topology import layers
 from tailrace.server.views import thinned
 
@@ -27,10 +27,8 @@ _BOX_WIDTH, _BOX_HEIGHT = 232, 108
 _GAP_X, _GAP_Y = 64, 18
 _WIDTH, _HEIGHT = 1_040, 276
 _RIGHT, _TOP, _BOTTOM = 28, 12, 44
-# The width of a character of an axis, and the least room for its labels.
+# The width of a character of an axis, and the minimum room for its labels.
 _CHARACTER, _LABELS = 6.6, 80
-_SECOND = 1_000_000
-_MINUTE = 60 * _SECOND
 # Steps of an axis of durations, in seconds, that people can read.
 _STEPS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400)
 _LINES = 5
@@ -148,7 +146,7 @@ def lag_chart(history: History) -> LagChart | None:
 
     return LagChart(
         times=[
-            (round(x(time), 1), time // 1_000, shown_clock(time, with_seconds=period < _MINUTE))
+            (round(x(time), 1), time // 1_000, shown_clock(time, with_seconds=period < MINUTE))
             for time in range(-(-begin // period) * period, end + 1, period)
         ],
         grid=[(round(y(lag), 1), label) for lag, label in labels.items()],
@@ -158,7 +156,7 @@ def lag_chart(history: History) -> LagChart | None:
         ],
         bottom=shown_exact(bottom) if bottom > 0 else None,
         left=left,
-        has_seconds=period < _MINUTE,
+        has_seconds=period < MINUTE,
     )
 
 
@@ -183,7 +181,7 @@ def _lag(point: HistoryPoint) -> int:
 
 
 def _step(span: int) -> int:
-    wanted = span / _LINES / _SECOND
+    wanted = span / _LINES / SECOND
     if wanted > _STEPS[-1]:
-        return int(-(-wanted // _STEPS[-1])) * _STEPS[-1] * _SECOND
-    return next(step for step in _STEPS if step >= wanted) * _SECOND
+        return int(-(-wanted // _STEPS[-1])) * _STEPS[-1] * SECOND
+    return next(step for step in _STEPS if step >= wanted) * SECOND

@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 
 SECOND = 1_000_000
+MINUTE = 60 * SECOND
 
 EARLIEST = -(2**53 - 1)
 """The least time that JSON holds exactly, in 1684. It stands for no low watermark."""
@@ -15,9 +17,9 @@ NEVER = EARLIEST - 1
 """The progress of a host that was never seen: minus infinity, below all times."""
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MINUTE = 60 * SECOND
-_HOUR = 60 * _MINUTE
+_HOUR = 60 * MINUTE
 _DAY = 24 * _HOUR
+_UNITS = ((_DAY, "d"), (_HOUR, "h"), (MINUTE, "min"), (SECOND, "s"))
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,9 @@ def shown_exact(duration: int) -> str:
     Args:
         duration: microseconds; negative for a time in the future.
     """
-    sign, rest = ("−", -duration) if duration < 0 else ("", duration)  # noqa: RUF001  a minus, as it is meant
+    sign, rest = _signed(duration)
     parts: list[str] = []
-    for size, name in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"), (SECOND, "s")):
+    for size, name in _UNITS:
         count, rest = divmod(rest, size)
         if count:
             parts.append(f"{count:,} {name}")
@@ -89,14 +91,15 @@ def shown_lag(lag: int | None) -> str:
     """
     if lag is None:
         return "never"
-    sign, rest = ("−", -lag) if lag < 0 else ("", lag)  # noqa: RUF001  a minus, as it is meant
-    if rest < _MINUTE:
+    sign, rest = _signed(lag)
+    if rest < MINUTE:
         return f"{sign}{rest / SECOND:.1f} s"
-    for unit, name, below, below_name in (
-        (_DAY, "d", _HOUR, "h"),
-        (_HOUR, "h", _MINUTE, "min"),
-        (_MINUTE, "min", SECOND, "s"),
-    ):
+    for (unit, name), (below, below_name) in pairwise(_UNITS):
         if rest >= unit:
             return f"{sign}{rest // unit:,} {name} {rest % unit // below} {below_name}"
     raise AssertionError(lag)
+
+
+def _signed(duration: int) -> tuple[str, int]:
+    """The sign of a duration as it is shown, and the rest."""
+    return ("−", -duration) if duration < 0 else ("", duration)  # noqa: RUF001  a minus, as it is meant

@@ -260,18 +260,17 @@ private[monitor] final class QuerySeries(val labels: Seq[(String, String)]) {
   private val levels = new mutable.LinkedHashMap[String, Seq[MetricValue]]
   private var batches = RecentBatches()
   private var ofStreams = QueryStreams()
+  private var failed = false
   // A count that appears with 1 hasn't grown, for Prometheus.
   count(ProgressValues.queryCounts)
   started()
-
-  private var failed = false
 
   def started(): Unit = synchronized(state(active = true))
 
   def isActive: Boolean =
     synchronized(levels(ProgressValues.QueryPart).exists(v => v.metric.field == "active" && v.value == 1))
 
-  /** Whether its last run has ended with an error. */
+  /** True if its last run has ended with an error. */
   def hasFailed: Boolean = synchronized(failed)
 
   def recent: RecentBatches = synchronized(batches)

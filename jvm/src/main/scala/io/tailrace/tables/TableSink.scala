@@ -124,7 +124,7 @@ object TableSink {
   private[tables] val Of = "tailrace.format"
   private[tables] val Keys = "tailrace.keys"
 
-  /** What micro-batches are called in the summary of Iceberg's snapshots. */
+  /** The name of micro-batches in the summary of Iceberg's snapshots. */
   private val Batch = "tailrace.batch"
 }
 

@@ -59,7 +59,7 @@ object TableFormat {
   val all: Seq[TableFormat] = Seq(Delta, Iceberg)
 }
 
-/** What a user has set of the writer of a stream into a table.
+/** The user's settings of the writer of a stream into a table.
   *
   * @param partitionColumns of a table that is made
   * @param evolves whether columns are added to the table

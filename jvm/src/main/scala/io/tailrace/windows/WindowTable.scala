@@ -101,7 +101,7 @@ private[windows] final class LakeTable(
 
 private object LakeTable {
 
-  /** What windows are called in the summary of Iceberg's snapshots. */
+  /** The name of windows in the summary of Iceberg's snapshots. */
   private val Counted = "tailrace.window"
 
   /** Delta takes no numbers below zero, as the starts of windows before 1970 are. */

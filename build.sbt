@@ -216,6 +216,16 @@ def forSpark(project: Project, spark: SparkMinor): Project = project
   .in(file(s"jvm/target/spark-${spark.minor}"))
   .settings(jar(spark))
   .settings(target := (jvm / target).value / s"spark-${spark.minor}")
+  .settings(
+    Compile / scalafmt / unmanagedSources := ofOneMinor.value,
+    Compile / scalafix / unmanagedSources := ofOneMinor.value
+  )
+
+/** The sources that not every minor version has: for a tool that has looked at the common ones already. */
+lazy val ofOneMinor = Def.task {
+  val common = (Compile / scalaSource).value.toPath
+  (Compile / unmanagedSources).value.filterNot(_.toPath.startsWith(common))
+}
 
 lazy val jvm41 = forSpark(project, Versions.spark41)
 lazy val jvm43 = forSpark(project, Versions.spark43)

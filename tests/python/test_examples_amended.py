@@ -184,7 +184,7 @@ def test_an_amended_example_is_sampled_by_its_new_labels(
     assert left_out > 0
 
 
-@pytest.mark.contract
+@pytest.mark.contract(any_spark=True)
 def test_an_amended_example_has_no_features(stream_test: StreamTest) -> None:
     served, clicked, profiles = sources = [stream_test.source(SCHEMA) for _ in range(3)]
     impressions, clicks, values_ = (s.frame.withWatermark("at", "1 second") for s in sources)

@@ -82,7 +82,7 @@ def test_two_definitions_of_one_query_need_names(spark: SparkSession) -> None:
     assert refused.value.getCondition() == "TAILRACE_EXAMPLES_NAME_EXISTS"
 
 
-@pytest.mark.contract
+@pytest.mark.contract(any_spark=True)
 def test_a_definition_that_is_used_twice_is_one(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(1, 1, at(0)), (2, 1, at(5)), (3, 2, at(5))], _SCHEMA)
     examples = _made(frame, frame).batch()

@@ -92,7 +92,7 @@ def test_a_late_event_is_shared_by_nobody(stream_test: StreamTest) -> None:
     assert [(e["id"], e["credit"]) for e in late["buy"]] == [(5, Decimal(1))]
 
 
-@pytest.mark.contract
+@pytest.mark.contract(any_spark=True)
 def test_a_marked_row_comes_out_with_features(stream_test: StreamTest) -> None:
     sources, (impressions, clicks, values) = _streams(stream_test, _SCHEMA, _SCHEMA, _SCHEMA)
     made = tailrace.examples(impressions, on="user", time="at", on_late="mark")
@@ -164,7 +164,7 @@ def test_a_label_that_comes_back_has_the_keys_that_it_had(stream_test: StreamTes
             query.run()
 
 
-@pytest.mark.contract
+@pytest.mark.contract(any_spark=True)
 def test_impressions_may_be_examples_themselves(stream_test: StreamTest) -> None:
     (served, bought), (impressions, orders) = _streams(stream_test, _SCHEMA, _SCHEMA)
     inner = tailrace.examples(impressions, on="user", time="at", name="inner", release_every="batch")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tailrace.testing import StreamQuery, StreamTest
 
 
-@pytest.mark.contract
+@pytest.mark.contract(any_spark=True)
 def test_the_sample_is_that_of_its_seed(spark: SparkSession) -> None:
     impressions = frame(spark, *((i, i % 97, i % 60) for i in range(2000)))
     clicks = frame(spark, *((i, i, 100) for i in range(10)))
@@ -130,7 +130,7 @@ def test_a_sample_of_all_rows_is_taken_before_they_are_stored(
     assert all(r["click"] == shares[r["id"]] for r in shared.collect())
 
 
-@pytest.mark.contract
+@pytest.mark.contract(any_spark=True)
 @pytest.mark.parametrize("predicate", ["size(click) = 0", "profile.id > 20"])
 def test_features_are_those_of_the_impressions_time(
     spark: SparkSession, stream_test: StreamTest, predicate: str

@@ -108,7 +108,9 @@ def _credits(rows: list[Any], label: str = "buy") -> list[Decimal]:
     "content",
     [
         # One of them on each Spark and over Connect: the others differ in what is compared.
-        pytest.param("if(id = 1, array(1, null), array(null, 1))", marks=pytest.mark.contract),
+        pytest.param(
+            "if(id = 1, array(1, null), array(null, 1))", marks=pytest.mark.contract(any_spark=True)
+        ),
         "if(id = 1, named_struct('p', 1, 'q', null), named_struct('p', null, 'q', 1))",
         "if(id = 1, map('a', 'b, c -> d'), map('a', 'b', 'c', 'd'))",
         "if(id = 1, array(named_struct('p', null)), array(null))",
@@ -226,7 +228,7 @@ def test_a_label_shares_its_events_as_it_did(stream_test: StreamTest, change: st
     assert _credits(rows) == [Decimal("0.5")] * 2
 
 
-@pytest.mark.contract
+@pytest.mark.contract(any_spark=True)
 @pytest.mark.parametrize("options", [{}, {"since": at(20)}])
 def test_a_label_with_an_attribution_does_not_come_back(
     stream_test: StreamTest, options: dict[str, Any]

@@ -22,7 +22,7 @@ def _stalled(query: StreamQuery) -> list[str]:
     return [one["labels"] for one in told["heldBackBy"]]
 
 
-@pytest.mark.contract
+@pytest.mark.contract(any_spark=True)
 @pytest.mark.parametrize("policy", ["pause", "fail"])
 def test_a_label_whose_stream_stalls_is_named(stream_test: StreamTest, policy: str) -> None:
     served, clicked, bought = (stream_test.source(SCHEMA) for _ in range(3))

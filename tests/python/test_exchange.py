@@ -126,7 +126,7 @@ def test_files_that_have_come_since_the_export_are_read(spark: SparkSession, tmp
         tailrace.import_state(spark, tmp_path / "none", export=export)
 
 
-@pytest.mark.contract
+@pytest.mark.contract(any_spark=True)
 def test_a_dry_run_says_what_would_be_written_and_writes_nothing(
     spark: SparkSession, stream_test: StreamTest, tmp_path: Path
 ) -> None:

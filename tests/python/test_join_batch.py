@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tailrace.testing import StreamTest
 
 
-@pytest.mark.contract
+@pytest.mark.contract(any_spark=True)
 def test_the_guides_join_the_other_way_round_finds_labels_without_an_impression(
     spark: SparkSession, repository: Path
 ) -> None:

@@ -121,7 +121,7 @@ def rows_of(seed: int, count: int = 400) -> list[tuple[Any, ...]]:
     return [example(rng, number) for number in range(count)]
 
 
-@pytest.mark.contract
+@pytest.mark.contract(any_spark=True)
 def test_reports_of_hours_of_days_and_of_all_are_those_of_brute_force(
     spark: SparkSession, tmp_path: Path
 ) -> None:

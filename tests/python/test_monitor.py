@@ -111,7 +111,7 @@ def test_sparks_metrics_system_has_them_too(port: str) -> None:
     assert gauges[key] == {"value": 2}
 
 
-@pytest.mark.contract
+@pytest.mark.contract(any_spark=True)
 def test_the_history_has_each_micro_batch(
     port: str, directory: Path, repository: Path, spark: SparkSession
 ) -> None:

@@ -127,7 +127,7 @@ def check_counts(
         assert all(sums.values()) or delay or after > min(afters)
 
 
-@pytest.mark.contract
+@pytest.mark.contract(any_spark=True)
 def test_counts_of_all_windows_are_those_of_brute_force(spark: SparkSession) -> None:
     rows = rows_of(1, 150, 200, 20)
     check_counts(spark, rows, rows, **ARRIVALS)

@@ -29,7 +29,7 @@ def _shape(window: Path) -> tuple[set[str], object]:
     return names, (report["format"], set(report), set(report["sources"][0]))
 
 
-@pytest.mark.contract
+@pytest.mark.contract(any_spark=True)
 def test_complete_windows_have_the_rows_that_spark_has(spark: SparkSession, tmp_path: Path) -> None:
     logs = Logs(spark, tmp_path)
     logs.land(("a", 1), ("b", 2), ("a", 25), ("b", 3))

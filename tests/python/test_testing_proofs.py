@@ -89,7 +89,7 @@ def test_a_few_steps_find_out_a_sink_that_appends(spark: SparkSession, tmp_path:
         )
 
 
-@pytest.mark.contract
+@pytest.mark.contract(any_spark=True)
 def test_a_query_that_ends_by_itself_sees_all_batches(spark: SparkSession, tmp_path: Path) -> None:
     def pipeline(root: Path, served: DataFrame) -> DataStreamWriter:
         path = str(root / "out")
@@ -135,7 +135,7 @@ SERVED_ROWS = [(user, f"12:{minute:02}") for minute in range(0, 60, 7) for user 
 CLICKED_ROWS = [(user, f"12:{minute:02}:30") for minute in range(0, 60, 4) for user in (7, 9)]
 
 
-@pytest.mark.contract
+@pytest.mark.contract(any_spark=True)
 def test_a_join_of_streams_is_that_of_batches(spark: SparkSession, tmp_path: Path) -> None:
     def pairs(served: DataFrame, clicks: DataFrame) -> DataFrame:
         joined = labels(served, clicks)
@@ -146,7 +146,7 @@ def test_a_join_of_streams_is_that_of_batches(spark: SparkSession, tmp_path: Pat
     )
 
 
-@pytest.mark.contract
+@pytest.mark.contract(any_spark=True)
 def test_rows_that_are_late_in_the_stream_are_missing(spark: SparkSession, tmp_path: Path) -> None:
     def counted(served: DataFrame) -> DataFrame:
         return tailrace.join(

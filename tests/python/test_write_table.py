@@ -29,7 +29,7 @@ def rows(spark: SparkSession) -> DataFrame:
     return spark.readStream.format("rate").load()
 
 
-@pytest.mark.contract
+@pytest.mark.contract(any_spark=True)
 @pytest.mark.parametrize("lake", ["delta", "iceberg"])
 def test_a_library_that_is_missing_is_named(rows: DataFrame, tmp_path: Path, lake: TableFormat) -> None:
     writer = tailrace.write_table(rows, "examples", format=lake, keys="value")

@@ -140,10 +140,10 @@ final class DamageCampaignSuite extends SparkSuite with CampaignSuite {
       assert(wrong.isEmpty, wrong.mkString(s"${wrong.size} of the damages: ", "\n", ""))
     }
 
-    /** The loss of the file and one other harm; for Spark's files one harm. */
+    /** The loss of the file and one other harm; in the short form, and for Spark's files, one harm. */
     private def chosen(kind: FileKind, random: Random): Seq[FileKind.Harm] = {
       val harms = FileKind.harms.filter(kind.fates(_) != FileKind.Undetected)
-      if (kind.isOurs) harms.take(1) ++ random.shuffle(harms.drop(1)).take(1)
+      if (kind.isOurs && Campaign.isLong) harms.take(1) ++ random.shuffle(harms.drop(1)).take(1)
       else random.shuffle(harms).take(1)
     }
 

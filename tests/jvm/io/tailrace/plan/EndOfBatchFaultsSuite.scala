@@ -121,5 +121,5 @@ final class EndOfBatchFaultsSuite extends SparkSuite with CampaignSuite {
 private object EndOfBatchFaultsSuite {
 
   /** The number of batches without a fault. */
-  private val Before, After = 4
+  private val Before, After = 2
 }

@@ -114,8 +114,9 @@ def runtime(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
         "HOME": own_home,
         "LANG": "C.UTF-8",
         "SPARK_LOCAL_IP": "127.0.0.1",
-        # Java asks the system for the user's home, where Ivy and Maven would find earlier artifacts.
-        "SPARK_SUBMIT_OPTS": f"-Duser.home={own_home}",
+        # Java asks the system for the user's home, where Ivy and Maven would find earlier artifacts. Nothing
+        # here runs long enough for what the second compiler costs.
+        "SPARK_SUBMIT_OPTS": f"-Duser.home={own_home} -XX:TieredStopAtLevel=1 -XX:+UseParallelGC",
         "PIP_CONFIG_FILE": os.devnull,
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
@@ -34,4 +35,9 @@ def start(memory: str, more: Mapping[str, str] | None = None) -> SparkSession:
         more: further settings.
     """
     settings: dict[str, Any] = {**SETTINGS, "spark.driver.memory": memory, **(more or {})}
-    return tailrace.configure(SparkSession.builder.config(map=settings)).getOrCreate()
+    session = tailrace.configure(SparkSession.builder.config(map=settings)).getOrCreate()
+    # For each error PySpark asks a dozen times for `jvm.py4j`, and each time py4j looks for a class of that name
+    # in all jars.
+    jvm: Any = session._jvm
+    jvm.py4j = SimpleNamespace(reflection=jvm.py4j.reflection)
+    return session

@@ -36,7 +36,7 @@ def start(memory: str, more: Mapping[str, str] | None = None) -> SparkSession:
     """
     settings: dict[str, Any] = {**SETTINGS, "spark.driver.memory": memory, **(more or {})}
     session = tailrace.configure(SparkSession.builder.config(map=settings)).getOrCreate()
-    # For each error PySpark asks a dozen times for `jvm.py4j`, and each time py4j looks for a class of that name
+    # For each error PySpark asks a dozen times for `jvm.py4j`, and each time py4j looks for such a class
     # in all jars.
     jvm: Any = session._jvm
     jvm.py4j = SimpleNamespace(reflection=jvm.py4j.reflection)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import random
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
-import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -97,7 +97,7 @@ class Clicks:
         profiles = self.spark.read.parquet(str(self.folder / "profiles"))
         given = {"on": "user_id", "left_time": "served_at", "right_time": "computed_at", "max_age": "1 hour"}
         joined = tailrace.as_of(impressions, profiles, **(given | options))
-        return dict(joined.select("impression_id", "features.visits").toLocalIterator())  # type: ignore[arg-type]
+        return dict(joined.select("impression_id", "features.visits").toLocalIterator())
 
     def store(self, offline: str = "duckdb") -> FeatureStore:
         made: FeatureStore = self.guide["feature_store"](offline)
@@ -118,7 +118,7 @@ class Clicks:
 
 def whole(number: float | None) -> int | None:
     """The integer: a column with nulls has passed through pandas in one of the stores."""
-    return None if number is None or pd.isna(number) else int(number)
+    return None if number is None or math.isnan(number) else int(number)
 
 
 FIRST = (

@@ -36,6 +36,7 @@ REQUIREMENTS: Mapping[str, Sequence[str]] = {
     "airflow": ["apache-airflow", "apache-airflow-providers-standard"],
     "mlflow": ["mlflow-skinny", "pandas", "sqlalchemy", "alembic"],
     "dagster": ["dagster"],
+    "feast": ["feast[duckdb]"],
 }
 
 

@@ -29,7 +29,7 @@ def test_the_others_are_tested_when_one_cant_be_installed(
     monkeypatch.setattr(trainers, "install", install)
     monkeypatch.setattr(trainers, "test", test)
     assert trainers.main([]) == 1
-    assert tested == ["ray", "airflow", "mlflow", "dagster"]
+    assert tested == ["ray", "airflow", "mlflow", "dagster", "feast"]
     assert "FAILED: torch, mlflow" in capsys.readouterr().out
     assert trainers.main(["ray"]) == 0
     assert trainers.main(["--install", "torch", "ray"]) == 1

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pages
+from landed_windows import LandedWindows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +28,16 @@ def repository() -> Path:
 
 
 @pytest.fixture
+def windows(tmp_path: Path) -> LandedWindows:
+    """Three hours of windows: 17 rows in two files, none, 9 rows."""
+    made = LandedWindows(tmp_path / "clicks")
+    made.land(11, 6)
+    made.land()
+    made.land(9)
+    return made
+
+
+@pytest.fixture(scope="session")
 def defined(repository: Path) -> Callable[..., dict[str, Any]]:
     """Runs an example of a guide, with another folder in place of /data/clicks; returns what it defines."""
 

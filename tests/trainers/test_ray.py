@@ -9,12 +9,12 @@ import pyarrow.compute as pc
 import pytest
 import ray
 
-from landed_windows import LandedWindows
 from tailrace.reading import WindowReader, ray_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
+
+    from landed_windows import LandedWindows
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -31,15 +31,6 @@ def cluster() -> Iterator[None]:
     )
     yield
     ray.shutdown()
-
-
-@pytest.fixture
-def windows(tmp_path: Path) -> LandedWindows:
-    made = LandedWindows(tmp_path / "clicks")
-    made.land(11, 6)
-    made.land()
-    made.land(9)
-    return made
 
 
 def every(windows: LandedWindows) -> list[int]:

@@ -10,7 +10,6 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-from landed_windows import LandedWindows
 from tailrace import TailraceWatermarkError
 from tailrace.reading import WindowReader, torch_dataset
 
@@ -18,14 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-
-@pytest.fixture
-def windows(tmp_path: Path) -> LandedWindows:
-    made = LandedWindows(tmp_path / "clicks")
-    made.land(11, 6)
-    made.land()
-    made.land(9)
-    return made
+    from landed_windows import LandedWindows
 
 
 def reader(windows: LandedWindows, **options: Any) -> WindowReader:  # noqa: ANN401 - as they are there

@@ -69,8 +69,8 @@ class Clicks:
 
     def __init__(self, spark: SparkSession, folder: Path, defined: Callable[..., dict[str, Any]]) -> None:
         self.spark, self.folder, self.defined, self.arrivals = spark, folder, defined, 0
-        self.land_both = defined("trainers", "feast-land", folder)["land_both"]
-        self.guide = defined("trainers", "feast", folder)
+        self.land_both = defined("feast", "feast-land", folder)["land_both"]
+        self.guide = defined("feast", "feast", folder)
         self.served: list[Impression] = []
 
     def arrive(self, impressions: Sequence[Impression], profiles: Sequence[Profile]) -> None:

@@ -87,7 +87,8 @@ class WindowReader:
 
     Raises:
         TailraceWatermarkError: an option is invalid. A pass raises it if the folder has no complete window, a
-            column is unknown, files differ in columns or types or were deleted, or a weight isn't positive.
+            window between two complete ones is missing, a column is unknown, files differ in columns or types
+            or were deleted, or a weight isn't positive.
         TypeError: an argument has a wrong Python type.
     """
 
@@ -196,7 +197,7 @@ class WindowReader:
         Raises:
             TailraceWatermarkError: there is no such folder, or its windows aren't marked in order.
         """
-        found = self._folder.complete(self._first_after(None))
+        found = self._folder.complete(self._first_after(None), until=self._until)
         return [window for window in found if not self._is_over(window.start)]
 
     def set_epoch(self, epoch: int) -> None:
@@ -303,7 +304,10 @@ class WindowReader:
         last = None if after is None else time_of(after)
         end: datetime | None = None
         while True:
-            for window in self._folder.complete(self._first_after(last)):
+            first = self._first_after(last)
+            for window in self._folder.complete(
+                first, last=last if first == last else None, until=self._until
+            ):
                 if begun is not None and window.name != begun:
                     break
                 if self._is_over(window.start) or self._is_stopped():

@@ -29,6 +29,17 @@ def out_of_order(path: str, unmarked: str, complete: str) -> TailraceError:
     return _refusal(condition, text, cure, path=path, unmarked=unmarked, complete=complete)
 
 
+def missing(path: str, gone: str, complete: str) -> TailraceError:
+    """A window between two complete ones has no directory."""
+    text = f"In {path} the window {complete} is complete, and {gone} before it has no directory."
+    cure = (
+        "write_windows marks windows without rows, too, so it was deleted or moved. Restore it. To read "
+        "without it, make a pass with `until` at its start, and one with `since` after it."
+    )
+    named = {"path": path, "missing": gone, "complete": complete}
+    return _refusal("TAILRACE_WINDOWS_MISSING", text, cure, **named)
+
+
 def report(path: str, reason: str) -> TailraceError:
     """A marker isn't that of this release."""
     text = f"{path} is no completeness report that this release knows ({reason})."

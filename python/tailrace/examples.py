@@ -360,7 +360,7 @@ class Examples:
             _IMPRESSIONS,
             *(one.name for one in self._labels + self._features),
         ):
-            raise TypeError(f"The examples have `{name}` already.")
+            raise TypeError(f"The examples have `{name}` already: give it another name.")
         return name
 
     def _text(self) -> str:

@@ -38,7 +38,7 @@ def join(
     one_to_one: bool = False,
     amend_for: Duration | None = None,
     salted_keys: Sequence[object] | None = None,
-    salt_buckets: int = 8,
+    salt_buckets: int | None = None,
 ) -> DataFrame:
     """Joins two streams, or two batch DataFrames, on keys and on a window of event time.
 
@@ -137,7 +137,7 @@ def join(
             tuples with a value for each of several columns. Their left rows are split over `salt_buckets`
             partitions, and their right rows are kept in each of these. Both settings are pinned by the
             checkpoint. The output is the same. It needs on_late="drop".
-        salt_buckets: 2 to 1,024.
+        salt_buckets: with `salted_keys`, 2 to 1,024. None: 8.
 
     Returns:
         A stream or a batch DataFrame, like the inputs. The same rows give the same result in both. A stream
@@ -177,10 +177,9 @@ def join(
         | rights.named(right_time=right_time)
         | arguments.durations(before=before, after=after)
         | arguments.texts(how=how, into=into, match=match, on_late=on_late)
-        | arguments.counts(**arguments.given(max_matches=max_matches))
+        | arguments.counts(**arguments.given(max_matches=max_matches, salt_buckets=salt_buckets))
         | arguments.flags(one_to_one=one_to_one, **arguments.given(late_labels=late_labels))
         | arguments.durations(**arguments.given(release_every=release_every, idle_timeout=idle_timeout))
-        | arguments.counts(salt_buckets=salt_buckets)
     )
     options |= arguments.texts(emit=emit, release=release) | arguments.durations(
         **arguments.given(early=early, amend_for=amend_for)

@@ -28,7 +28,7 @@ def write_windows(
     target_file_size: str | int | None = None,
     server: str | Sequence[str] | None = None,
     app: str | None = None,
-    operator: str = "sink",
+    operator: str | None = None,
     token: str | None = None,
     upstreams: str | Sequence[str] | None = None,
     format: WindowFormat = "parquet",  # noqa: A002  Spark's own name for it
@@ -84,8 +84,8 @@ def write_windows(
         server: a watermark server, "http://host:port", or several of one store, as in `accurate_watermark`;
             one of them is a server of the sources.
         app: with `server`, the application whose operators belong together.
-        operator: with `server`, the name of this sink there. Several jobs may have one name; all of them
-            count.
+        operator: with `server`, the name of this sink there; None: "sink". Several jobs may have one name;
+            all of them count.
         token: with `server`, its bearer token.
         upstreams: with `server`, the operators there whose rows this sink writes. None: those of the query,
             its sources or the operators with state after them; all of its sources have to report to the same
@@ -113,8 +113,8 @@ def write_windows(
     arguments.frame(frame, "frame")
     options = (
         arguments.durations(window=window, offset=offset)
-        | arguments.texts(into=into, operator=operator, format=format)
-        | arguments.at_server(server, app, token)
+        | arguments.texts(into=into, format=format)
+        | arguments.at_server(server, app, operator, token)
         | arguments.counts(missing=missing)
         | arguments.sizes(**arguments.given(target_file_size=target_file_size))
     )

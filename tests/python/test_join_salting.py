@@ -190,11 +190,13 @@ def test_keys_of_two_types_are_hot_on_both_sides(
     assert split == tailrace.join(left, right, **options).orderBy("id").collect()
 
 
-def test_buckets_need_keys(streams: Streams) -> None:
+@pytest.mark.parametrize("buckets", [4, 8])
+def test_buckets_need_keys(streams: Streams, buckets: int) -> None:
     with pytest.raises(
-        TailraceJoinError, match=r"(?s)`salt_buckets`.*'4', which needs another argument: salted_keys"
+        TailraceJoinError,
+        match=rf"(?s)`salt_buckets`.*'{buckets}', which needs another argument: salted_keys",
     ):
-        streams.join(salt_buckets=4)
+        streams.join(salt_buckets=buckets)
 
 
 @pytest.mark.parametrize("wrong", ["column", "random"])

@@ -292,7 +292,7 @@ def test_a_weight_that_isnt_positive(windows: LandedWindows, weight: float | Non
         ({"rank": -1}, "TAILRACE_OPTION_INVALID"),
         ({"poll_seconds": -0.1}, "TAILRACE_OPTION_INVALID"),
         ({"since": dt.datetime(2026, 1, 1)}, "TAILRACE_OPTION_INVALID"),
-        ({"late": True, "world_size": 2}, "TAILRACE_OPTION_INVALID"),
+        ({"late": True, "world_size": 2}, "TAILRACE_OPTION_CONFLICT"),
     ],
 )
 def test_an_option_that_cant_be(windows: LandedWindows, options: dict[str, Any], condition: str) -> None:
@@ -309,7 +309,8 @@ def test_an_option_of_a_wrong_type(windows: LandedWindows, options: dict[str, An
 
 def test_late_rows_are_for_one_worker(windows: LandedWindows) -> None:
     error = refusal(lambda: WindowReader(windows.path, late=True).sharded(0, 2))
-    assert (error.condition, error.parameters["argument"]) == ("TAILRACE_OPTION_INVALID", "late")
+    assert (error.condition, error.parameters["argument"]) == ("TAILRACE_OPTION_CONFLICT", "late")
+    assert "doesn't go together with `of`" in str(error)
 
 
 @pytest.mark.parametrize("library", ["torch", "ray"])

@@ -130,7 +130,7 @@ class WindowReader:
             arguments.text(weights, "weights")
         _with_zone(since=since, until=until)
         if late and world_size > 1:
-            raise arguments.refused(CALL, "late", "True", "False with more than one worker")
+            raise refusals.late_of_many("world_size")
         if shuffle > 1 and find_spec("numpy") is None:
             raise refusals.package("numpy", f"`shuffle` needs it. Install it: {install('reading')}.")
         self._folder = WindowFolder(path, filesystem)
@@ -185,7 +185,7 @@ class WindowReader:
         if rank >= of:
             raise arguments.refused(CALL, "rank", str(rank), f"less than {of}, the number of parts")
         if self._late and of > 1:
-            raise arguments.refused(CALL, "late", "True", "False with more than one worker")
+            raise refusals.late_of_many("of")
         other = copy.copy(self)
         other._share = Share(self._share.rank * of + rank, self._share.of * of)  # noqa: SLF001  its own kind
         other._position, other._resumes = Position(), False  # noqa: SLF001

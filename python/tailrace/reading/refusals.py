@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tailrace._bridge import arguments
 from tailrace.errors import TailraceError, TailraceWatermarkError, from_condition
 
 CALL = "tailrace.reading.WindowReader"
@@ -122,6 +123,12 @@ def state(reason: str) -> TailraceError:
         "elsewhere, leave the state out and use `since`."
     )
     return _refusal("TAILRACE_WINDOWS_STATE", text, cure, reason=reason)
+
+
+def late_of_many(argument: str) -> TailraceError:
+    """Late rows are asked for by a reader that shares its rows with others."""
+    reason = "two workers could find different files of late rows"
+    return arguments.conflict(CALL, "late", "True", argument, reason)
 
 
 def unread() -> TailraceError:

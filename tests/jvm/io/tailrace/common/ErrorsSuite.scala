@@ -57,6 +57,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_JOIN_WATERMARK_SHARED" -> JoinErrors.watermarkShared("tailrace.join"),
     "TAILRACE_JOIN_OPTION_CONFLICT" -> JoinErrors.optionConflict("match", "V"),
     "TAILRACE_OPTION_INVALID" -> Errors.optionInvalid("tailrace.join", "how", "V", "A"),
+    "TAILRACE_OPTION_CONFLICT" -> Errors.optionConflict("tailrace.join", "early", "V", "horizons", "R"),
     "TAILRACE_OPTION_NEEDS" -> Errors.optionNeeds("tailrace.join", "on_future", "V", "N"),
     "TAILRACE_COLUMN_NOT_FOUND" -> Errors.columnNotFound("tailrace.join", "on", "C", "F", Seq("A", "B")),
     "TAILRACE_COLUMN_AMBIGUOUS" -> Errors.columnAmbiguous("tailrace.join", "on", "C", "F"),

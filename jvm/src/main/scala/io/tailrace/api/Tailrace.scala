@@ -519,7 +519,7 @@ private object SaltedKeys {
     val kinds = on.map { case (l, r) => comparedAs(sides, l, r) }
     sides.times(options.leftTime, options.rightTime): Unit
     check(on, kinds, options)
-    val parts = options.saltBuckets
+    val parts = options.buckets
     val byTime = pmod(xxhash64(named(options.leftTime)), lit(parts)).cast("int")
     val all = array((0 until parts).map(lit(_)): _*)
     val keys = options.saltedKeys.map(_.zip(kinds).map { case (value, kind) => lit(value).cast(kind) })
@@ -550,7 +550,7 @@ private object SaltedKeys {
   private def check(on: Seq[(String, String)], kinds: Seq[DataType], options: JoinOptions): Unit = {
     import options.arguments
     arguments.number("the number of keys in salted_keys", options.saltedKeys.size.toLong, least = 1, MostKeys)
-    arguments.number("salt_buckets", options.saltBuckets.toLong, least = 2, MostParts)
+    arguments.number("salt_buckets", options.buckets.toLong, least = 2, MostParts)
     options.saltedKeys.filter(_.size != on.size).foreach { values =>
       val allowed = s"one value for each key column, ${on.size}, in each of the keys"
       throw arguments.invalid("salted_keys", values.mkString(", "), allowed)
@@ -562,7 +562,12 @@ private object SaltedKeys {
     }
     // A late right row would be emitted once for each part.
     if (options.onLate != "drop")
-      throw arguments.invalid("on_late", options.onLate, "'drop' with `salted_keys`")
+      throw arguments.conflict(
+        "on_late",
+        options.onLate,
+        "salted_keys",
+        "a late right row would be emitted once for each bucket"
+      )
   }
 
   /** Each row is compared with all of them. */

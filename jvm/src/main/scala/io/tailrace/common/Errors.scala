@@ -106,11 +106,28 @@ object Errors {
     new TailraceAnalysisException("TAILRACE_OPTION_INVALID", parameters, Map("value" -> shown))
   }
 
-  /** @param needed the argument that has to be set, too */
+  /** @param other the argument that the user has set, too */
+  def optionConflict(
+      call: String,
+      argument: String,
+      value: String,
+      other: String,
+      reason: String
+  ): TailraceAnalysisException =
+    onArgument(
+      "TAILRACE_OPTION_CONFLICT",
+      call,
+      argument,
+      "value" -> value,
+      "other" -> other,
+      "reason" -> reason
+    )
+
   /** @param call what Python asks for, and this jar doesn't have: a call, or an argument of one */
   def callUnknown(call: String): TailraceAnalysisException =
     refuse("TAILRACE_CONNECT_CALL_UNKNOWN", "call" -> call)
 
+  /** @param needed the argument that has to be set, too */
   def optionNeeds(call: String, argument: String, value: String, needed: String): TailraceAnalysisException =
     onArgument("TAILRACE_OPTION_NEEDS", call, argument, "value" -> value, "needed" -> needed)
 

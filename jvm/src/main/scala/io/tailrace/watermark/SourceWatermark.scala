@@ -278,7 +278,7 @@ private[watermark] final class SourceWatermark(
       logWarning(
         s"TAILRACE_WATERMARK_HOST_UNROSTERED: there are rows of ${WatermarkErrors.named(advance.outside)}, which the roster " +
           s"of the watermark '${settings.name}' leaves out: it doesn't wait for them, and their rows may be " +
-          s"late. Add them to `${if (settings.isStamped) "partitions" else "hosts"}`, or filter their rows out"
+          s"late. Add them to `${WatermarkOptions.rosterArgument(settings.isStamped)}`, or filter their rows out"
       )
     if (advance.back.nonEmpty)
       logInfo(

@@ -43,7 +43,7 @@ def missing(path: str, gone: str, complete: str) -> TailraceError:
 
 def report(path: str, reason: str) -> TailraceError:
     """A marker isn't that of this release."""
-    text = f"{path} is no completeness report that this release knows ({reason})."
+    text = f"{path} is no completeness report that this release knows ({_clause(reason)})."
     cure = "Another program has written it, or a newer release: then update tailrace here."
     return _refusal("TAILRACE_WINDOWS_REPORT", text, cure, path=path, reason=reason)
 
@@ -80,7 +80,7 @@ def schema(file: str, columns: str) -> TailraceError:
 
 def condition(where: str, file: str, reason: str) -> TailraceError:
     """The condition doesn't fit the rows of a file."""
-    text = f"`where` is {where}, which doesn't fit the rows of {file}: {reason.partition(chr(10))[0]}."
+    text = f"`where` is {where}, which doesn't fit the rows of {file}: {_clause(reason)}."
     cure = (
         "It has to be true or false. Name columns that all windows have, in their types, or read other "
         "windows with `since` and `until`."
@@ -90,14 +90,14 @@ def condition(where: str, file: str, reason: str) -> TailraceError:
 
 def unreadable(file: str, reason: str) -> TailraceError:
     """A file isn't Parquet, or is damaged."""
-    text = f"{file} can't be read as Parquet: {reason.partition(chr(10))[0]}."
+    text = f"{file} can't be read as Parquet: {_clause(reason)}."
     cure = "Restore the file. If write_windows hasn't written it, move it away."
     return _refusal("TAILRACE_WINDOWS_FILE", text, cure, file=file, reason=reason)
 
 
 def too_large(window: str, reason: str) -> TailraceError:
     """The shuffled rows have more than an array of Arrow can have."""
-    text = f"`shuffle` is too large for the rows of {window}: {reason.partition(chr(10))[0]}."
+    text = f"`shuffle` is too large for the rows of {window}: {_clause(reason)}."
     cure = "A column has at most 2 GiB of text or bytes in the buffer: set a smaller `shuffle`."
     return _refusal("TAILRACE_WINDOWS_SHUFFLE", text, cure, window=window, reason=reason)
 
@@ -117,7 +117,7 @@ def weight(column: str, window: str) -> TailraceError:
 
 def state(reason: str) -> TailraceError:
     """A pass can't begin at a state."""
-    text = f"The reader can't resume from this state: {reason}."
+    text = f"The reader can't resume from this state: {_clause(reason)}."
     cure = (
         "Resume with the options that it was taken with; between two windows any option may change. To begin "
         "elsewhere, leave the state out and use `since`."
@@ -171,6 +171,11 @@ def weights_type(name: str, window: str, kind: str) -> TailraceError:
     )
     named = {"call": CALL, "argument": "weights", "column": name, "frame": window, "type": kind}
     return from_condition("TAILRACE_COLUMN_TYPE", text, {**named, "expected": "a number"})
+
+
+def _clause(reason: str) -> str:
+    """The first line of another library's text, without its full stop: the middle of a sentence."""
+    return reason.partition("\n")[0].rstrip(" .")
 
 
 def _refusal(condition: str, text: str, cure: str, **parameters: str) -> TailraceError:

@@ -268,6 +268,19 @@ final class ErrorsSuite extends AnyFunSuite {
     }
   }
 
+  test("a parameter that ends with a full stop, such as the text of another library, ends no sentence twice") {
+    all.foreach { case (condition, error) =>
+      val names = error.asInstanceOf[SparkThrowable].getMessageParameters.asScala.keys
+      val text = Errors.message(condition, names.map(_ -> "It failed.\n").toMap)
+      assert(!text.replace("...", "").contains(".."), condition)
+      // A reason without a full stop ends its sentence, too.
+      val unended = names.map(name => name -> (if (name == "reason") "It failed" else "V")).toMap
+      assert("It failed(?![.:;,)])".r.findFirstIn(Errors.message(condition, unended)).isEmpty, condition)
+    }
+    val columns = Errors.columnNotFound("tailrace.join", "on", "C", "F", Seq("a", "...")).getMessage
+    assert(columns.endsWith("Name one of these: a, ...."))
+  }
+
   test("a refusal before a query starts is an analysis error, damage to state isn't") {
     all.foreach { case (condition, error) =>
       assert(error.isInstanceOf[TailraceStateException] == stateConditions(condition), condition)

@@ -110,7 +110,8 @@ def accurate_watermark(
             `"tailrace.watermark.<name>"`): `hosts` that count, `passed`, `idle`, `unrostered` (seen, and not
             in the roster), `lowWatermark`; `lateRows` of the last micro-batch, by the watermark by which its
             operators drop late rows, which is that before the batch; `futureRows` since the query
-            began; and the `slowest` hosts.
+            began; the `slowest` hosts; and `heldBy`, the other queries that hold the low watermark back at
+            the server.
 
     Returns:
         A DataFrame with the same columns, and `_mark` string with on_future="mark", null on ordinary rows.

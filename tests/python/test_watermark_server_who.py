@@ -87,6 +87,18 @@ def test_a_description_belongs_to_its_reporter(ledgers: Ledgers) -> None:
         assert {h.host: h.queries for h in hosts} == {"web-1": ["hourly-a"], "web-2": ["hourly-b"]}
 
 
+def test_an_answer_names_the_other_queries_that_hold_a_source_back(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
+    told = {}
+    for _ in range(2):
+        for number, body in enumerate(bodies()):
+            (answer,) = ledger.report([("app", Report.model_validate(body))])
+            assert not isinstance(answer, Exception)
+            told[number] = answer.held_by
+        ledgers.clock.wait(SECOND)
+    assert told == {0: {}, 1: {"source": ["hourly-a"]}}
+
+
 def test_the_page_says_who_holds_and_waits_for_what(ledgers: Ledgers) -> None:
     take(ledgers, [0, 1])
     sources = by_query(ledgers, "source")

@@ -162,7 +162,7 @@ private[monitor] object WatermarkHolders {
     slowest = elements(own, Streams, "slowest.progress")
       .map { case (labels, time) => labels("host") -> micros(time) }
       .sortBy(_._2),
-    server = Some(false)
+    holders = elements(own, Streams, "heldBy.lowWatermark").map { case (labels, _) => labels("holder") }
   )
 
   private def waitingFor(own: Values): Seq[String] = {

@@ -161,6 +161,41 @@ final class UiPageSuite extends SparkSuite {
     )
   }
 
+  test("another query that holds the watermark at the server is named") {
+    val noon = now.getEpochSecond.toDouble
+    def ofHosts(field: String, labels: (String, String)*)(number: Double) =
+      value("tailrace.watermark", field, ("name" -> "logs") +: labels: _*)(number)
+    val values = Seq(
+      value(ProgressValues.QueryPart, "watermark")(noon),
+      ofHosts("lowWatermark")(noon),
+      ofHosts("hosts")(2),
+      ofHosts("slowest.progress", "host" -> "web-2")(noon + 60)
+    )
+    val holder = ofHosts("heldBy.lowWatermark", "holder" -> "hourly-b")(noon)
+    assert(
+      held(QueryStreams(), values :+ holder: _*)
+        .contains("12:01:00Z; at the watermark server it waits for the query 'hourly-b'.")
+    )
+    assert(held(QueryStreams(), values: _*).contains("it waits at a watermark server for another query"))
+  }
+
+  test("names with marks of direction don't reorder the text around them") {
+    val noon = now.getEpochSecond.toDouble
+    val turned = "web\u202e1"
+    val query = series(turned, "id")
+    val values = Seq(
+      value("tailrace.watermark", "lowWatermark", "name" -> turned)(noon),
+      value("tailrace.watermark", "hosts", "name" -> turned)(2),
+      value("tailrace.watermark", "slowest.progress", "name" -> turned, "host" -> turned)(noon)
+    )
+    query.add(progresses.last, values.groupBy(_.metric.series), QueryStreams())
+    val html = UiPage.of(Seq(query, series("other", "id-2")), now)
+    val isolates = (html \\ "bdi").filter(_.text.contains("\u202e"))
+    assert(isolates.size == 4, "contents, heading, caption, and row")
+    val others = html.toString.replaceAll("(?s)<bdi>.*?</bdi>", "")
+    assert(!others.contains("\u202e") && others.contains("\\u202e"), others)
+  }
+
   test("queries that run come first, and contents lead to each") {
     val Seq(first, second, third) = Seq("a", "b", "c").map(name => series(name, s"id-$name")): @unchecked
     first.ended(failed = false)

@@ -6,9 +6,9 @@ import java.time.format.DateTimeFormatter
 import java.time.{Duration, Instant, ZoneOffset}
 import java.util.Locale
 
-import scala.xml.{Elem, NodeSeq}
+import scala.xml.{Elem, NodeSeq, Text}
 
-import io.tailrace.common.Side
+import io.tailrace.common.{ShownNames, Side}
 import io.tailrace.explain._
 
 /** The tab "Tailrace" of Spark's UI: for each query who holds its watermark, its last micro-batches as a chart, and all
@@ -41,7 +41,7 @@ private[monitor] object UiPage {
       <nav aria-label="Queries"><ul>{
         queries.map { query =>
           val labels = query.labels.toMap
-          <li><a href={s"#${anchor(query)}"}>{labels("query")}</a>: {state(query)}</li>
+          <li><a href={s"#${anchor(query)}"}>{isolated(labels("query"))}</a>: {state(query)}</li>
         }
       }</ul></nav>
 
@@ -57,8 +57,8 @@ private[monitor] object UiPage {
     val id = if (labels("query") == labels("query_id")) "" else s" Id: ${labels("query_id")}."
     val held = WatermarkHolders.of(query)
     <section id={anchor(query)} style="margin-bottom: 3em">
-      <h4>{labels("query")}</h4>
-      {if (held.isEmpty) NodeSeq.Empty else <p><b>{held.mkString(" ")}</b></p>}
+      <h4>{isolated(labels("query"))}</h4>
+      {if (held.isEmpty) NodeSeq.Empty else <p><b>{ShownNames.plain(held.mkString(" "))}</b></p>}
       <p>{state(query).capitalize + "." + last + id}</p>
       {BatchChart.of(points)}
       {parts(query).map { case (name, values) => table(name, values, now) }}
@@ -98,9 +98,12 @@ private[monitor] object UiPage {
     }
   }
 
+  /** A name of a user's, whatever its direction: it doesn't reorder the text around it. */
+  private def isolated(name: String): Elem = <bdi>{name}</bdi>
+
   private def table(name: String, values: Seq[(SeriesKey, Double)], now: Instant): Elem =
     <table class="table table-bordered table-sm table-striped">
-      <caption style="caption-side: top"><b>{name}</b></caption>
+      <caption style="caption-side: top"><b>{isolated(name)}</b></caption>
       <thead><tr><th scope="col">metric</th><th scope="col" style="text-align: right">value</th><th scope="col">name for Prometheus</th></tr></thead>
       <tbody>{
       values.sortBy { case (key, _) => (MetricCatalog.place(key.series), key.labels.toString) }.map {
@@ -108,7 +111,9 @@ private[monitor] object UiPage {
           val metric = MetricCatalog.metrics(key.series)
           val which = key.labels.collect { case (label, text) if metric.tells(label) => text }
           <tr>
-          <td>{(metric.help.replace(", in seconds since 1970", "") +: which).mkString(": ")}</td>
+          <td>{metric.help.replace(", in seconds since 1970", "")}{
+            which.map(text => Seq(Text(": "), isolated(text)))
+          }</td>
           <td style="text-align: right; white-space: nowrap">{MetricText.of(key.series, value, now)}</td>
           <td><code>{key.series}</code></td>
         </tr>

@@ -113,6 +113,8 @@ async def page(request: Request, choice: _Chosen) -> HTMLResponse:
     choice = replace(choice, app=choice.app or next(iter(names), ""))
     html = TEMPLATES.get_template("page.html").render(
         prefix=request.app.state.prefix,
+        # As the browser names this server.
+        address=f"{request.url.scheme}://{request.url.netloc}{request.app.state.prefix}",
         choice=choice,
         states=get_args(Standing),
         are_many=len(names) > TABS,

@@ -197,20 +197,25 @@ private[monitor] object WatermarkHolders {
   private def micros(seconds: Double): Long = (seconds * 1e6).round
 }
 
-/** The last micro-batches of a query as an SVG, which needs no script.
+/** The last micro-batches of a query as charts, which need no script. Their bars have the width of the page, and their texts
+  * the size of its texts, on a phone too.
   *
   * {{{
-  *   rows read        | ▂ ▆ ▃ █ ▅       a bar per micro-batch
-  *   buffered rows    | ▁▂▃▃▄▄▅▅        likewise
-  *   duration         | ▂▂▂█▂           of a micro-batch
-  *                     12:00   12:05    when some of them began
+  *   rows read, 0 to 1,284 rows
+  *   ▂ ▆ ▃ █ ▅                  a bar per micro-batch
+  *   buffered rows, 0 to 812 rows
+  *   ▁▂▃▃▄▄▅▅
+  *   duration, 0 to 2.1 s
+  *   ▂▂▂█▂
+  *   12:00:00   12:02:00        when some of them began, and their numbers
+  *   17         29
   * }}}
   */
 private[monitor] object BatchChart {
-  private val (width, height, gap, left, axis) = (900, 60, 28, 150, 40)
-  // A time of day takes the room of six bars.
-  private val fewestBars = 6
-  private val mostTimes = 6
+  private val height = 60
+  // A time of day takes a fifth of the width of a phone.
+  private val mostTimes = 5
+  private val quiet = "color: #666"
 
   private final case class Row(
       name: String,
@@ -228,53 +233,43 @@ private[monitor] object BatchChart {
   def of(points: Seq[BatchPoint]): NodeSeq =
     if (points.isEmpty) NodeSeq.Empty
     else {
-      val name =
-        s"The last ${points.size} micro-batches, ${points.head.batch} to ${points.last.batch}: rows read, buffered rows, duration"
-      val tall = rows.size * (height + gap) + axis
-      <svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label={name} width={width.toString}
-           height={tall.toString} viewBox={
-        s"0 0 $width $tall"
-      } style="max-width: 100%; font: 12px sans-serif">{
-        rows.zipWithIndex.map { case (row, i) => bars(row, points, i * (height + gap) + gap / 2) }
-      }{times(points, tall - axis)}</svg>
+      val name = s"The last ${points.size} micro-batches, ${points.head.batch} to ${points.last.batch}"
+      <figure aria-label={name} style="max-width: 900px">
+        {rows.map(bars(_, points))}
+        {times(points)}
+        <figcaption style={quiet}>When micro-batches began, UTC, and their numbers</figcaption>
+      </figure>
     }
 
-  private val step: Double = (width - left).toDouble / RecentBatches.Most
-
-  private def bars(row: Row, points: Seq[BatchPoint], top: Int): Elem = {
+  private def bars(row: Row, points: Seq[BatchPoint]): Elem = {
     val most = points.map(row.value).max
-    <g>
-      <text x="0" y={(top + 12).toString}>{row.name}</text>
-      <text x="0" y={(top + 28).toString} fill="#666">{
-      if (most > 0) s"0 to ${row.text(most)}" else s"always ${row.text(0)}"
-    }</text>
-      <line x1={left.toString} y1={(top + height).toString} x2={width.toString} y2={(top + height).toString}
-            stroke="#bbb"/>
-      {
+    val range = if (most > 0) s"0 to ${row.text(most)}" else s"always ${row.text(0)}"
+    <div style="margin-bottom: 1em">
+      <div>{row.name}, <span style={quiet}>{range}</span></div>
+      <svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label={s"${row.name}, $range"}
+           viewBox={s"0 0 ${RecentBatches.Most} $height"} preserveAspectRatio="none"
+           style={s"display: block; width: 100%; height: ${height}px; border-bottom: 1px solid #bbb"}>{
       points.zipWithIndex.map { case (point, i) =>
         val tall = if (most > 0) row.value(point) / most * height else 0d
-        <rect x={number(left + i * step)} y={number(top + height - tall)} width={number(step - 2)}
-              height={number(tall)} fill={row.color}><title>{told(point)}</title></rect>
+        <rect x={i.toString} y={number(height - tall)} width="0.8" height={number(tall)} fill={
+          row.color
+        }><title>{told(point)}</title></rect>
       }
-    }
-    </g>
+    }</svg>
+    </div>
   }
 
   /** The axis: when some of the micro-batches began. */
-  private def times(points: Seq[BatchPoint], top: Int): Elem = {
-    val every = Math.max(fewestBars, (points.size + mostTimes - 1) / mostTimes)
-    <g fill="#666">
-      <text x="0" y={(top + 12).toString}>{"began at, UTC"}</text>
-      <text x="0" y={(top + 28).toString}>{"micro-batch"}</text>
-      {
+  private def times(points: Seq[BatchPoint]): Elem = {
+    val every = RecentBatches.Most / mostTimes
+    <div style={s"position: relative; height: 3em; white-space: nowrap; font-size: 12px; $quiet"}>{
       points.zipWithIndex.collect {
         case (point, i) if i % every == 0 =>
-          <g transform={s"translate(${number(left + i * step)} $top)"}>
-            <text y="12">{Clock.format(point.began)}</text><text y="28">{count(point.batch.toDouble)}</text>
-          </g>
+          <span style={s"position: absolute; left: ${number(100.0 * i / RecentBatches.Most)}%"}>{
+            Clock.format(point.began)
+          }<br/>{count(point.batch.toDouble)}</span>
       }
-    }
-    </g>
+    }</div>
   }
 
   private val Clock = DateTimeFormatter.ofPattern("HH:mm:ss").withZone(ZoneOffset.UTC)

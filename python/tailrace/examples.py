@@ -96,7 +96,7 @@ def examples(
         )
 
     An impression is in the state once, however many labels there are, and is emitted once: when the
-    watermark has passed the end of its longest window.
+    watermark has reached the end of its longest window.
 
     Args:
         impressions: the DataFrame that has a row for each example. A stream needs a watermark on `time`.

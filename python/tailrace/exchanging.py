@@ -164,9 +164,9 @@ def import_state(
         # and start `labels` with this checkpoint
 
     Give the left rows that haven't been emitted, and the right rows that they and later ones may match. Left
-    rows are emitted when the watermark has passed their windows, at once if it has. With `how="inner"`, pairs
-    of two imported rows count as already emitted. The query has one `tailrace.join`, without salted keys, and
-    no other state.
+    rows are emitted when the watermark has reached their windows' ends, at once if it has. With
+    `how="inner"`, pairs of two imported rows count as already emitted. The query has one `tailrace.join`,
+    without salted keys, and no other state.
 
     With `export` the rows, offsets, watermark and batch are those of an export, where they aren't given.
     The query may have another `on`, `how`, `before` or `after` than the one that was exported. With the same

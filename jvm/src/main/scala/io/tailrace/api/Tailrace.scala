@@ -254,7 +254,7 @@ object Tailrace {
   }
 
   /** Makes a writer that lands a stream as Parquet in a directory for each event-time window, each row once.
-    * When the low watermark has passed the end of a window, its directory gets a `_SUCCESS` with a
+    * When the low watermark has reached the end of a window, its directory gets a `_SUCCESS` with a
     * completeness report. Rows of a closed window go to `_late`, those without an event time to `_untimed`. With a table
     * of Delta or Iceberg among the options, complete windows go there, each in one commit with its report.
     *

@@ -101,9 +101,16 @@ def test_what_is_no_list_of_keys(streams: Streams, wrong: Any) -> None:  # noqa:
 
 
 @pytest.mark.contract
-@pytest.mark.parametrize("options", [{"salt_buckets": 1}, {"salted_keys": [(1, 2)]}, {"on_late": "mark"}])
-def test_what_cannot_be(streams: Streams, options: dict[str, Any]) -> None:
-    with pytest.raises(TailraceJoinError, match="TAILRACE_OPTION_INVALID"):
+@pytest.mark.parametrize(
+    ("options", "condition"),
+    [
+        ({"salt_buckets": 1}, "INVALID"),
+        ({"salted_keys": [(1, 2)]}, "INVALID"),
+        ({"on_late": "mark"}, "CONFLICT"),
+    ],
+)
+def test_what_cannot_be(streams: Streams, options: dict[str, Any], condition: str) -> None:
+    with pytest.raises(TailraceJoinError, match=f"TAILRACE_OPTION_{condition}"):
         streams.join(**{"salted_keys": [1], **options})
 
 

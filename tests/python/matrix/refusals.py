@@ -17,7 +17,7 @@ def _join(condition: str, **options: Any) -> Refusal:  # noqa: ANN401
     return _one("join", condition, after="30 seconds", **options)
 
 
-def _one(operator: str, condition: str, **options: Any) -> Refusal:  # noqa: ANN401
+def _one(operator: str, condition: str, /, **options: Any) -> Refusal:  # noqa: ANN401
     told = "-".join(f"{name}={value}" for name, value in options.items())
     return Refusal(f"{operator}-{told}", (Call(operator, options),), condition)
 

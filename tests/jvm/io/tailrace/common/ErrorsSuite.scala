@@ -268,7 +268,9 @@ final class ErrorsSuite extends AnyFunSuite {
     }
   }
 
-  test("a parameter that ends with a full stop, such as the text of another library, ends no sentence twice") {
+  test(
+    "a parameter that ends with a full stop, such as the text of another library, ends no sentence twice"
+  ) {
     all.foreach { case (condition, error) =>
       val names = error.asInstanceOf[SparkThrowable].getMessageParameters.asScala.keys
       val text = Errors.message(condition, names.map(_ -> "It failed.\n").toMap)

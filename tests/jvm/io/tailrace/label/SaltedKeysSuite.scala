@@ -69,7 +69,9 @@ final class SaltedKeysSuite extends SparkSuite {
       withConf("spark.tailrace.join.strategy" -> strategy) {
         val plain = run(chosen, 3)
         assert(plain.size > 100)
-        assert(run(chosen.copy(saltedKeys = Seq(Seq(7L, "a"), Seq(7, "b")), saltBuckets = Some(5)), 2) == plain)
+        assert(
+          run(chosen.copy(saltedKeys = Seq(Seq(7L, "a"), Seq(7, "b")), saltBuckets = Some(5)), 2) == plain
+        )
       }
     }
   }

@@ -205,7 +205,13 @@ object PythonApi {
     },
     "sampled_state" -> ofSides { of =>
       val (leftTime, rightTime) = (of("left_time").text, of("right_time").text)
-      JoinOptions(leftTime, rightTime, of("after").duration, of("before").duration, call = "tailrace.preflight")
+      JoinOptions(
+        leftTime,
+        rightTime,
+        of("after").duration,
+        of("before").duration,
+        call = "tailrace.preflight"
+      )
     } { (left, right, on, options) => sampledState(Tailrace.join(left, right, on, options)) }
   ).concat(offline).map { case (name, decoder) =>
     name -> ((document: CallDocument) => decoder(document).andThen(value => compact(render(value))))

@@ -153,7 +153,9 @@ private[tailrace] object Durations {
     * number of a negative one has the sign: -1 hour -30 minutes.
     */
   def words(micros: BigInt): String = {
-    val counted = parts(micros).map { case (count, _, unit) => s"$count $unit${if (count.abs == 1) "" else "s"}" }
+    val counted = parts(micros).map { case (count, _, unit) =>
+      s"$count $unit${if (count.abs == 1) "" else "s"}"
+    }
     if (counted.isEmpty) "0 seconds" else counted.mkString(" ")
   }
 

@@ -189,7 +189,9 @@ private[tailrace] final class ExamplesResolution(
       val reason = s"$why, by the attribution of label '${one.label.name}'"
       throw ExampleOptions.arguments.conflict(argument, length, "attribution", reason)
     }
-    options.amendFor.foreach(refuse("amend_for", _, "a late event would change the shares of several examples"))
+    options.amendFor.foreach(
+      refuse("amend_for", _, "a late event would change the shares of several examples")
+    )
     options.idleTimeout.foreach { length =>
       refuse("idle_timeout", length, "a flushed example would lack impressions that share its events")
     }

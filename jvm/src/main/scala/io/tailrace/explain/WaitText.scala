@@ -271,8 +271,9 @@ object WatermarkText {
     }
     val decided = Option.when(holders.nonEmpty || server.contains(true)) {
       if (holders.isEmpty) "the watermark server decides on it"
-      else s"at the watermark server it waits for ${if (holders.size == 1) "the query" else "the queries"} " +
-        holders.map(query => s"'$query'").mkString(", ")
+      else
+        s"at the watermark server it waits for ${if (holders.size == 1) "the query" else "the queries"} " +
+          holders.map(query => s"'$query'").mkString(", ")
     }
     val past = waited.headOption
       .filter { case (_, time) =>

@@ -182,7 +182,8 @@ final case class JoinOptions(
           throw arguments.conflict("early", one, "emit", s"emit='$emit' chooses among versions of `horizons`")
       }
       val ends = given.map(arguments.duration(argument, _))
-      val ascending = if (early.isEmpty) s"durations that ascend, up to ${words.after}" else s"at most ${words.after}"
+      val ascending =
+        if (early.isEmpty) s"durations that ascend, up to ${words.after}" else s"at most ${words.after}"
       val isAscending = ends.zip(ends.drop(1)).forall { case (a, b) => a < b }
       if (!isAscending || ends.last > window.after)
         throw arguments.invalid(argument, given.mkString(", "), ascending)

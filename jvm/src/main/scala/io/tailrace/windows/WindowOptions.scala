@@ -58,7 +58,8 @@ final case class WindowOptions(
     arguments.number("missing", missing.toLong, least = 0, MostMissing)
     val fileBytes = targetFileSize.map(arguments.bytes("target_file_size", _, LeastFile, MostFile))
     if (server.isEmpty && upstreams.isDefined) throw arguments.needs("upstreams", "set", ServerOptions.Needed)
-    val sink = ServerOptions(arguments, server, app, operator, Operator, token).settings.map(sinkServer(_, sources))
+    val sink =
+      ServerOptions(arguments, server, app, operator, Operator, token).settings.map(sinkServer(_, sources))
     LandingSettings(path, Windows(width, from), into, missing, fileBytes, sources, sink, tableName)
   }
 

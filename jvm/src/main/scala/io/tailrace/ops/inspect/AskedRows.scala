@@ -297,7 +297,13 @@ private[inspect] object StateOptions {
     val (version, from) = (number("version"), number("from_version"))
     from.foreach { before =>
       if (of != StateContent.Rows)
-        throw Errors.optionConflict(Reader, "from_version", before.toString, "of", s"${of.name} have no changes")
+        throw Errors.optionConflict(
+          Reader,
+          "from_version",
+          before.toString,
+          "of",
+          s"${of.name} have no changes"
+        )
       if (version.exists(_ < before))
         throw invalid("from_version", before.toString, s"at most `version`, ${version.get}")
     }

@@ -560,14 +560,10 @@ private object SaltedKeys {
         throw arguments.invalid("salted_keys", value, s"values of `$key`, which is compared as ${kind.sql}")
       }
     }
-    // A late right row would be emitted once for each part.
-    if (options.onLate != "drop")
-      throw arguments.conflict(
-        "on_late",
-        options.onLate,
-        "salted_keys",
-        "a late right row would be emitted once for each bucket"
-      )
+    if (options.onLate != "drop") {
+      val reason = "a late right row would be emitted once for each bucket"
+      throw arguments.conflict("on_late", options.onLate, "salted_keys", reason)
+    }
   }
 
   /** Each row is compared with all of them. */

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from landed_windows import LandedWindows, refusal
-from tailrace.reading import WindowReader, ray_dataset, torch_dataset
+from tailrace.reading import WindowReader, ray_dataset, refusals, torch_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -376,3 +376,20 @@ def test_a_state_that_is_text_or_has_more_rows_than_its_window(windows: LandedWi
 
 def test_a_path_as_spark_writes_it(windows: LandedWindows) -> None:
     assert WindowReader(f"file:{windows.path}").path == str(windows.path)
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        partial(refusals.report, "p"),
+        partial(refusals.condition, "w", "f"),
+        partial(refusals.unreadable, "f"),
+        partial(refusals.too_large, "w"),
+        refusals.state,
+    ],
+)
+def test_a_reason_of_another_library_ends_no_sentence_twice(refused: Callable[[str], Exception]) -> None:
+    text = str(refused("It failed.\nAnd more."))
+    assert "It failed" in text
+    assert ".." not in text
+    assert "And more" not in text

@@ -32,7 +32,7 @@ def as_of(
     A left row at time t looks back from its point, t - delay. It takes the newest right row with equal keys
     whose `right_time` is in [t - delay - max_age, t - delay], both ends included; of several of the same time
     the last by content. Only event time counts: the order and the lag of arrival don't change
-    the result, as long as rows arrive before the watermark has passed them.
+    the result, as long as rows arrive before the watermark has reached them.
 
         with_profile = tailrace.as_of(
             impressions.withWatermark("served_at", "10 minutes"),

@@ -96,7 +96,7 @@ def examples(
         )
 
     An impression is in the state once, however many labels there are, and is emitted once: when the
-    watermark has passed the end of its longest window.
+    watermark has reached the end of its longest window.
 
     Args:
         impressions: the DataFrame that has a row for each example. A stream needs a watermark on `time`.
@@ -360,7 +360,7 @@ class Examples:
             _IMPRESSIONS,
             *(one.name for one in self._labels + self._features),
         ):
-            raise TypeError(f"The examples have `{name}` already.")
+            raise TypeError(f"The examples have `{name}` already: give it another name.")
         return name
 
     def _text(self) -> str:

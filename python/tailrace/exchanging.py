@@ -164,9 +164,9 @@ def import_state(
         # and start `labels` with this checkpoint
 
     Give the left rows that haven't been emitted, and the right rows that they and later ones may match. Left
-    rows are emitted when the watermark has passed their windows, at once if it has. With `how="inner"`, pairs
-    of two imported rows count as already emitted. The query has one `tailrace.join`, without salted keys, and
-    no other state.
+    rows are emitted when the watermark has reached their windows' ends, at once if it has. With
+    `how="inner"`, pairs of two imported rows count as already emitted. The query has one `tailrace.join`,
+    without salted keys, and no other state.
 
     With `export` the rows, offsets, watermark and batch are those of an export, where they aren't given.
     The query may have another `on`, `how`, `before` or `after` than the one that was exported. With the same
@@ -213,12 +213,12 @@ def import_state(
             or any(value is not None for value in (left, right, watermark, batch))
             or offsets
         ):
-            raise TypeError("`import_state` of a session takes `export` alone; others need the query.")
+            raise TypeError("With a session, `import_state` takes `export` alone. Give the query for others.")
         made = calls.ask("import_state", query, checkpoint=path, export=directory, dry_run=dry_run)
         return Imported(path, dry_run, **made)
     arguments.kind(query, DataFrame, "query")
     if (directory is None) == (left is None) or (left is None) != (right is None):
-        raise TypeError("`import_state` takes `left` and `right`, or `export`.")
+        raise TypeError("`import_state` takes `left` and `right`, or `export`: give one of the two.")
     for name, rows in (("left", left), ("right", right)):
         if rows is not None:
             arguments.kind(rows, DataFrame, name)
@@ -241,5 +241,7 @@ def import_state(
 def _millis(moment: dt.datetime) -> int:
     arguments.kind(moment, dt.datetime, "watermark")
     if moment.tzinfo is None:
-        raise TypeError("`watermark` is a datetime with a zone.")
+        raise TypeError(
+            "`watermark` is a datetime with a time zone: give it tzinfo=datetime.UTC, or another."
+        )
     return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)

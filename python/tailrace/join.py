@@ -38,14 +38,14 @@ def join(
     one_to_one: bool = False,
     amend_for: Duration | None = None,
     salted_keys: Sequence[object] | None = None,
-    salt_buckets: int = 8,
+    salt_buckets: int | None = None,
 ) -> DataFrame:
     """Joins two streams, or two batch DataFrames, on keys and on a window of event time.
 
     A right row matches a left row when their keys are equal and `right_time` is in
     [left_time - before, left_time + after], both ends included. Null keys never match. Only event time
     counts: the order and the lag of arrival don't change the result, as long as rows arrive before the
-    watermark has passed them, or their left rows are still buffered (see `late_labels`).
+    watermark has reached them, or their left rows are still buffered (see `late_labels`).
 
         examples = tailrace.join(
             impressions.withWatermark("served_at", "10 minutes"),
@@ -68,7 +68,7 @@ def join(
             durations ("30 minutes", "1 hour 500 milliseconds"; no months or years) or a `timedelta`.
         after: how far after its left row a right row may be; likewise.
         how: as in PySpark's join. "left", "leftouter" or "left_outer": one row for each left row, matched or
-            not, when the watermark has passed left_time + after (see `release_every`). "inner": one row for
+            not, when the watermark has reached left_time + after (see `release_every`). "inner": one row for
             each matching pair, as soon as both rows are there.
         into: with how="left", the name of the column for the matches.
         match: with how="left", which matches to keep: "all", or at most one by event time: the "first", the
@@ -81,13 +81,13 @@ def join(
             row has an empty group. A late right row has itself as the only match, and null in all left
             columns but the keys.
         late_labels: whether a late right row is accepted while the window of a left row that it may match is
-            open, that is, until the watermark has passed left_time + after. Only times count, and the
+            open, that is, until the watermark has reached left_time + after. Only times count, and the
             watermark of the previous micro-batch. Emitted rows never change. False: no late row is accepted.
             None: they are accepted. With how="inner" and `before` above zero, however, the setting is pinned
             by the checkpoint, and None keeps the checkpoint's value; checkpoints of earlier releases accept
             no late rows.
         release_every: with how="left" on streams, the longest time that a left row stays buffered after the
-            watermark has passed left_time + after: a duration, as for `before`, or "batch" for no such time.
+            watermark has reached left_time + after: a duration, as for `before`, or "batch" for no such time.
             Rows that are emitted together cost less. Rows stay buffered if the watermark advances by less
             than this in a micro-batch, and when input stops or a run ends. Operators downstream see a
             watermark that is lower by this time. The setting is pinned by the checkpoint. None keeps the
@@ -100,11 +100,11 @@ def join(
             the last input of this run: neither downtime nor time with unread input counts. A run with
             `availableNow` closes nothing. It may change at a restart. None: rows stay buffered until the
             watermark advances.
-        early: with how="left", a first version of each left row is emitted when the watermark has passed
+        early: with how="left", a first version of each left row is emitted when the watermark has reached
             left_time + early, with the matches up to that time, and the final one when the window has
             closed: the same as `horizons=[early]`.
         horizons: with how="left", ascending durations, up to `after`. A version of each left row is emitted
-            when the watermark has passed its time plus each of them, with the matches up to that time that
+            when the watermark has reached its time plus each of them, with the matches up to that time that
             have arrived, and the final one as without horizons. The state holds the left row once. Versions
             stay buffered as `release_every` says, but at most for (before + their horizon) / 64. Matching is
             lazy. The horizons are pinned by the checkpoint, and `after` can't grow. An empty list is refused.
@@ -112,11 +112,11 @@ def join(
             whose group differs from the previous version's. "late_positives": the first one, and then the
             first one with a match if the versions before it had none. "defer": the first and the final one.
         release: with match="first" and `before` zero, when a left row is emitted. "closed": when its window
-            has closed. "decided": as soon as the watermark has passed its first match, because no earlier one
-            can arrive; it is evicted then. Right rows are evicted when the watermark passes them. A left row
-            without a match is emitted when its window has closed. The rows are the same, except that a late
-            label finds only left rows that are still buffered. A left row with a null key is emitted at once.
-            The setting is pinned by the checkpoint. It has no effect on batch DataFrames.
+            has closed. "decided": as soon as the watermark has reached its first match, because no earlier
+            one can arrive; it is evicted then. Right rows are evicted when the watermark reaches them. A left
+            row without a match is emitted when its window has closed. The rows are the same, except that a
+            late label finds only left rows that are still buffered. A left row with a null key is emitted at
+            once. The setting is pinned by the checkpoint. It has no effect on batch DataFrames.
         one_to_one: with how="inner", asserts that pairs are one-to-one: a left row has at most one match,
             and a right row is the match of at most one left row, as with an id. Both rows are evicted as soon
             as they are paired, not at the end of the window. If the data violates this, each right row takes
@@ -124,7 +124,7 @@ def join(
             their right rows take the earliest of these. Omitted matches, and rows that are evicted without a
             partner, are counted: `matchesDropped`, `unpairedRows`. The setting is pinned by the checkpoint.
         amend_for: with how="left", how long after its window has closed a left row may be amended: a
-            duration of more than zero. A right row that arrives before the watermark has passed
+            duration of more than zero. A right row that arrives before the watermark has reached
             left_time + after + amend_for, however late, makes the join emit the left row's group again: a
             row with the key columns and `left_time`, null in the other left columns, the whole new group,
             and "amended" in a column `_mark`. It is emitted in the micro-batch that has read the right row,
@@ -137,7 +137,7 @@ def join(
             tuples with a value for each of several columns. Their left rows are split over `salt_buckets`
             partitions, and their right rows are kept in each of these. Both settings are pinned by the
             checkpoint. The output is the same. It needs on_late="drop".
-        salt_buckets: 2 to 1,024.
+        salt_buckets: with `salted_keys`, 2 to 1,024. None: 8.
 
     Returns:
         A stream or a batch DataFrame, like the inputs. The same rows give the same result in both. A stream
@@ -177,10 +177,9 @@ def join(
         | rights.named(right_time=right_time)
         | arguments.durations(before=before, after=after)
         | arguments.texts(how=how, into=into, match=match, on_late=on_late)
-        | arguments.counts(**arguments.given(max_matches=max_matches))
+        | arguments.counts(**arguments.given(max_matches=max_matches, salt_buckets=salt_buckets))
         | arguments.flags(one_to_one=one_to_one, **arguments.given(late_labels=late_labels))
         | arguments.durations(**arguments.given(release_every=release_every, idle_timeout=idle_timeout))
-        | arguments.counts(salt_buckets=salt_buckets)
     )
     options |= arguments.texts(emit=emit, release=release) | arguments.durations(
         **arguments.given(early=early, amend_for=amend_for)

@@ -94,7 +94,7 @@ def label_maturity(
         `versions` (array of `horizon`, string, and of `rows`, `matched`, `positives`, `labels`, bigints; null
         if the rows aren't versions): the same counts of the versions at each horizon, the final one last.
         With emit="all" each example has each version, and `labels` of a horizon divided by those of the final
-        one is the share that had arrived when the watermark passed it. Other versions are those emitted.
+        one is the share that had arrived when the watermark reached it. Other versions are those emitted.
 
         `rank_error` (double): by how much the rank of a quantile or a share may be wrong, in 99 of 100 cases;
         0 where both are exact, up to 1,000 labels. `event_sketch` and `arrival_sketch` (binary): KLL

@@ -41,7 +41,7 @@ def accurate_watermark(
     delay: Duration = "0 seconds",
     server: str | Sequence[str] | None = None,
     app: str | None = None,
-    operator: str = "source",
+    operator: str | None = None,
     token: str | None = None,
     logs: str | None = None,
     name: str = "watermark",
@@ -94,9 +94,9 @@ def accurate_watermark(
             have different stores, the query ends with TAILRACE_WATERMARK_STORES_DIFFER. None: the query
             decides.
         app: with `server`, the application whose operators belong together.
-        operator: with `server`, the name of this source there. Several queries may have one name: while they
-            run and read different files or topics, each host's minimum progress counts, and they wait for
-            each other. A query that reads the same input as another one is refused with
+        operator: with `server`, the name of this source there; None: "source". Several queries may have one
+            name: while they run and read different files or topics, each host's minimum progress counts, and
+            they wait for each other. A query that reads the same input as another one is refused with
             TAILRACE_WATERMARK_REPORTER_CONFLICT before it emits a row, and needs a name of its own. A query
             reports under the id in its checkpoint.
         token: with `server`, its bearer token.
@@ -110,7 +110,8 @@ def accurate_watermark(
             `"tailrace.watermark.<name>"`): `hosts` that count, `passed`, `idle`, `unrostered` (seen, and not
             in the roster), `lowWatermark`; `lateRows` of the last micro-batch, by the watermark by which its
             operators drop late rows, which is that before the batch; `futureRows` since the query
-            began; and the `slowest` hosts.
+            began; the `slowest` hosts; and `heldBy`, the other queries that hold the low watermark back at
+            the server.
 
     Returns:
         A DataFrame with the same columns, and `_mark` string with on_future="mark", null on ordinary rows.
@@ -122,8 +123,8 @@ def accurate_watermark(
         TypeError: an argument has a wrong Python type.
     """
     arguments.frame(frame, "frame")
-    named = arguments.texts(on_future=on_future, operator=operator, name=name)
-    at_server = arguments.at_server(server, app, token, logs)
+    named = arguments.texts(on_future=on_future, name=name)
+    at_server = arguments.at_server(server, app, operator, token, logs)
     limits = arguments.given(idle_after=idle_after, future_limit=future_limit)
     options = _options(completeness, delay, limits) | named | at_server
     roster = None if hosts is None else _roster(hosts, frame.sparkSession)
@@ -182,7 +183,7 @@ def stamped_watermark(
     delay: Duration = "0 seconds",
     server: str | Sequence[str] | None = None,
     app: str | None = None,
-    operator: str = "source",
+    operator: str | None = None,
     token: str | None = None,
     logs: str | None = None,
     name: str = "watermark",
@@ -227,8 +228,8 @@ def stamped_watermark(
         TypeError: an argument has a wrong Python type.
     """
     arguments.frame(frame, "frame")
-    named = arguments.texts(on_future=on_future, operator=operator, name=name)
-    at_server = arguments.at_server(server, app, token, logs)
+    named = arguments.texts(on_future=on_future, name=name)
+    at_server = arguments.at_server(server, app, operator, token, logs)
     options = _options(completeness, delay, arguments.given(future_limit=future_limit)) | named | at_server
     roster = None if partitions is None else arguments.names(partitions, "partitions")
     columns = arguments.Columns("tailrace.stamped_watermark", frame)

@@ -28,7 +28,7 @@ def write_windows(
     target_file_size: str | int | None = None,
     server: str | Sequence[str] | None = None,
     app: str | None = None,
-    operator: str = "sink",
+    operator: str | None = None,
     token: str | None = None,
     upstreams: str | Sequence[str] | None = None,
     format: WindowFormat = "parquet",  # noqa: A002  Spark's own name for it
@@ -40,7 +40,7 @@ def write_windows(
         writer.option("checkpointLocation", "/data/checkpoint").start()
 
     Each row is written to `path/window_start=20260101T120000Z/` once, over failures and restarts, as Parquet
-    that `spark.read.parquet(path)` and other tools read. When the low watermark has passed a window's end,
+    that `spark.read.parquet(path)` and other tools read. When the low watermark has reached a window's end,
     its directory gets a file `_SUCCESS`, and no further rows: a batch job may start on it. The file has the
     completeness report of the window, in JSON. Until then the directory grows, and readers may see a part of
     a micro-batch. Windows without rows are closed, too, from the first window with rows on.
@@ -51,7 +51,7 @@ def write_windows(
     micro-batch, `openWindows`, `closedThrough`, `lowWatermark`. A row at exactly a window's end belongs to
     the next window.
 
-    Without a server, a window closes when this query's low watermark has passed its end. With a server, it
+    Without a server, a window closes when this query's low watermark has reached its end. With a server, it
     closes when the global low watermark of the application has, which is that of all sinks that have reported
     to the server: start all jobs of an application, or let each write once, before you rely on it. The sink
     reports its progress to the server, and closes windows each second while the query runs, with or without
@@ -84,8 +84,8 @@ def write_windows(
         server: a watermark server, "http://host:port", or several of one store, as in `accurate_watermark`;
             one of them is a server of the sources.
         app: with `server`, the application whose operators belong together.
-        operator: with `server`, the name of this sink there. Several jobs may have one name; all of them
-            count.
+        operator: with `server`, the name of this sink there; None: "sink". Several jobs may have one name;
+            all of them count.
         token: with `server`, its bearer token.
         upstreams: with `server`, the operators there whose rows this sink writes. None: those of the query,
             its sources or the operators with state after them; all of its sources have to report to the same
@@ -113,8 +113,8 @@ def write_windows(
     arguments.frame(frame, "frame")
     options = (
         arguments.durations(window=window, offset=offset)
-        | arguments.texts(into=into, operator=operator, format=format)
-        | arguments.at_server(server, app, token)
+        | arguments.texts(into=into, format=format)
+        | arguments.at_server(server, app, operator, token)
         | arguments.counts(missing=missing)
         | arguments.sizes(**arguments.given(target_file_size=target_file_size))
     )

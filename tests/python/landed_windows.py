@@ -74,9 +74,11 @@ class LandedWindows:
         }
         pq.write_table(pa.table(table), file, row_group_size=group)
 
-    def mark(self, hour: int, rows: int) -> None:
-        """Writes the completeness report of a window."""
-        start, end = (f"{self.start(one):%Y-%m-%dT%H:%M:%SZ}" for one in (hour, hour + 1))
+    def mark(self, hour: int, rows: int, low: int | None = None) -> None:
+        """Writes the completeness report of a window, which a low watermark of the hour `low` has closed."""
+        closed = hour + 1 if low is None else low
+        start, end, by = (f"{self.start(one):%Y-%m-%dT%H:%M:%SZ}" for one in (hour, hour + 1, closed))
+        self.directory(hour).mkdir(exist_ok=True)
         report = {
             "format": 2,
             "window_start": start,
@@ -86,7 +88,7 @@ class LandedWindows:
             "passed": 2,
             "missing": [],
             "completeness": "1",
-            "low_watermark": end,
+            "low_watermark": by,
             "closed_at": end,
             "sources": [
                 {

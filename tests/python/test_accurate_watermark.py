@@ -207,7 +207,7 @@ def test_an_option_that_would_be_ignored_is_refused(spark: SparkSession) -> None
         found.append(caught.value)
         return {error.condition for error in found}
 
-    for options in ({"app": "clicks"}, {"token": "secret"}):
+    for options in ({"app": "clicks"}, {"operator": "source"}, {"token": "secret"}):
         assert refused(**options) == {"TAILRACE_OPTION_NEEDS"}
     for action in ("mark", "fail"):
         assert refused(on_future=action) == {"TAILRACE_OPTION_NEEDS"}

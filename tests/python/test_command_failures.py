@@ -23,8 +23,10 @@ from streams import Row, Streams
 from tailrace._installation.user_settings import launch_settings
 from tailrace.commands import cli, doctor, failures, java_program, local_session
 from tailrace.commands.failures import EXIT_CODES
+from tailrace.commands.state import of_options
 from tailrace.demo import command as demo_command
 from tailrace.demo import watermark as demo_watermark
+from tailrace.errors import from_condition
 from tailrace.server import logs
 
 if TYPE_CHECKING:
@@ -374,3 +376,14 @@ sys.exit(cli.main(["state", "export", "x", "--to", "y"]))"""
     _, err = command.communicate()
     assert command.returncode == 130, err
     assert "Traceback" not in err, err
+
+
+def test_a_refusal_names_the_option_and_not_the_argument() -> None:
+    text = "`operators` of tailrace.erase is '9'. It has to be one of 0. Set `operators` to such a value."
+    named = {"call": "tailrace.erase", "argument": "operators", "value": "9"}
+    error = of_options(from_condition("TAILRACE_OPTION_INVALID", text, named), "tailrace state erase")
+    assert str(error).startswith("[TAILRACE_OPTION_INVALID] `--operator` of `tailrace state erase` is '9'.")
+    assert "`operators`" not in str(error)
+    assert error.parameters == named
+    other = from_condition("TAILRACE_STATE_IN_USE", "The checkpoint is in use.", {"path": "p"})
+    assert of_options(other, "tailrace state erase") is other

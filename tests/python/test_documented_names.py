@@ -109,3 +109,20 @@ def test_conditions_exist(repository: Path, documents: dict[str, str], scala: st
     for file, text in documents.items():
         for name in re.findall(r"TAILRACE_[A-Z]+(?:_[A-Z]+)+\b(?!_|\*|[{=])", text):
             assert name in known, f"{file}: {name}"
+
+
+def test_a_watermark_reaches_a_time_and_never_passes_it(repository: Path) -> None:
+    """It reaches a time (>=), as the glossary says. Hosts pass one, and the sync time passes a row (>)."""
+    sources = [
+        *pages.written(repository),
+        *(repository / "python/tailrace").rglob("*.py"),
+        *(repository / "docs/images").glob("*.svg"),
+        *(repository / SCALA).rglob("*.scala"),
+        repository / CONDITIONS,
+    ]
+    passes = re.compile(r"watermark[\s*]+((has|had|hasn't|have)[\s*]+)?pass(ed|es)\b(?! look)")
+    found = [(file.name, one[0]) for file in sources for one in passes.finditer(file.read_text())]
+    assert len(sources) > 300
+    assert found == []
+    glossary = (repository / "docs/glossary.md").read_text()
+    assert all(f"| {word} | " in glossary for word in ("to reach", "to pass"))

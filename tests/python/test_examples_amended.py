@@ -213,7 +213,7 @@ def test_an_amended_example_has_no_features(stream_test: StreamTest) -> None:
 @pytest.mark.parametrize(
     ("label", "sample", "says"),
     [
-        ({"attribution": tailrace.last_touch()}, None, "'click' has an attribution"),
+        ({"attribution": tailrace.last_touch()}, None, "by the attribution of label 'click'"),
         ({}, "profile.id > 20", "names features"),
     ],
 )
@@ -227,7 +227,7 @@ def test_amendments_that_could_not_be_right_are_refused(
         made = made.sample({sample: 0.5}, seed=1)
     with pytest.raises(tailrace.TailraceJoinError, match=says) as refused:
         made.batch()
-    assert refused.value.condition == "TAILRACE_OPTION_INVALID"
+    assert refused.value.condition == "TAILRACE_OPTION_CONFLICT"
     assert refused.value.parameters["argument"] == "amend_for"
 
 

@@ -136,7 +136,11 @@ def test_a_sample_without_a_predicate_is_refused(spark: SparkSession) -> None:
             lambda: tailrace.position(0.5, 0.1, 0.1),
             "is '0.5, 0.1, 0.1'. It has to be three shares that sum to 1",
         ),
-        (lambda: tailrace.time_decay(dt.timedelta(0)), "`half_life` of tailrace.time_decay is '0:00:00'"),
+        (lambda: tailrace.time_decay(dt.timedelta(0)), "`half_life` of tailrace.time_decay is '0 seconds'"),
+        (
+            lambda: tailrace.time_decay(dt.timedelta(hours=-1, minutes=-30)),
+            "`half_life` of tailrace.time_decay is '-1 hour -30 minutes'",
+        ),
     ],
 )
 def test_a_credit_that_cant_be_is_refused_by_its_call(call: Callable[[], object], text: str) -> None:

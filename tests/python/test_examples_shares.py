@@ -164,7 +164,7 @@ def test_an_attribution_is_not_for_examples_that_silence_lets_out(
         made = examples(impressions, idle_timeout="1 hour").label(
             "buy", events, time="at", after="9 seconds", attribution=tailrace.last_touch()
         )
-        with pytest.raises(AnalysisException, match=r"`idle_timeout` .* 'buy' has an attribution"):
+        with pytest.raises(AnalysisException, match=r"`idle_timeout` .* attribution of label 'buy'"):
             made.stream() if impressions.isStreaming else made.batch()
 
 

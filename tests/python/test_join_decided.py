@@ -141,10 +141,10 @@ def test_batch_data_frames_give_the_rows_of_the_stream(streams: Streams) -> None
         ({"release": "soon"}, "TAILRACE_OPTION_INVALID", "'closed' or 'decided'"),
         ({"release": "decided"}, "TAILRACE_OPTION_NEEDS", "match='first'"),
         (RELEASED | {"before": "1 second"}, "TAILRACE_OPTION_NEEDS", "before='0 seconds'"),
-        (RELEASED | {"early": "1 second"}, "TAILRACE_OPTION_INVALID", "horizons"),
+        (RELEASED | {"early": "1 second"}, "TAILRACE_OPTION_CONFLICT", "`early`"),
         ({"how": "inner", "release": "decided"}, "TAILRACE_JOIN_OPTION_CONFLICT", "release"),
         ({"one_to_one": True}, "TAILRACE_OPTION_NEEDS", "how='inner'"),
-        ({"how": "inner", "one_to_one": True, "salted_keys": [1]}, "TAILRACE_OPTION_INVALID", "salted_keys"),
+        ({"how": "inner", "one_to_one": True, "salted_keys": [1]}, "TAILRACE_OPTION_CONFLICT", "salted_keys"),
     ],
 )
 def test_what_cannot_be_decided_is_refused(

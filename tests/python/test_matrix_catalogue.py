@@ -109,3 +109,5 @@ def test_what_is_refused_is_refused_by_its_condition(
     with pytest.raises(tailrace.TailraceError) as caught:
         Build(Entry(refusal.name, refusal.calls), frames, tmp_path).result()
     assert caught.value.condition == refusal.condition
+    given = {option for call in refusal.calls for option in call.options}
+    assert caught.value.parameters.get("argument") in {None, *given}, "the user hasn't written that argument"

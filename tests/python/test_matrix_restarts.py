@@ -15,7 +15,7 @@ import pytest
 
 from matrix.actions import condition_of
 from matrix.entries import AT_SERVER
-from matrix.restarts import RESTARTS, Restart
+from matrix.restarts import INCOMPATIBLE, RESTARTS, Restart
 from matrix.rows import Rows
 from matrix.runs import Baselines, Output, Run
 from tailrace._bridge import calls
@@ -57,23 +57,25 @@ def _restart(spark: SparkSession, tmp_path: Path, restart: Restart, server: str 
         run.taken()
         run.stop()
         run.entry = restart.after()
-        refused = _resume(run)
+        refusal = _resume(run)
+        refused = None if refusal is None else condition_of(refusal)
         assert refused == restart.refused
+        if refused == INCOMPATIBLE:
+            assert any(f"`{name}`" in str(refusal) for name in restart.options), "it names no changed option"
         if refused is None and restart.compares:
             baselines = Baselines(spark, tmp_path, _SEED)
             _compare(run, *(baselines.of(entry) for entry in (restart.before(), restart.after())))
 
 
-def _resume(run: Run) -> str | None:
-    """Runs it to its end. Returns the condition that refuses it, if one does."""
+def _resume(run: Run) -> Exception | None:
+    """Runs it to its end. Returns the error of Tailrace's that refuses it, if one does."""
     try:
         run.start()
         run.rest()
     except calls.spark_errors(run.spark) as error:
-        condition = condition_of(error)
-        if condition is None:
+        if condition_of(error) is None:
             raise
-        return condition
+        return error
     return None
 
 

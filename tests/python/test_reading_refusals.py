@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from landed_windows import LandedWindows, refusal
-from tailrace.reading import WindowReader, ray_dataset, torch_dataset
+from tailrace.reading import WindowReader, ray_dataset, refusals, torch_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,8 +103,81 @@ def test_a_window_that_is_deleted_before_it_is_read(windows: LandedWindows) -> N
     error = refusal(lambda: list(running))
     assert error.condition == "TAILRACE_WINDOWS_READ_CHANGED"
     assert error.parameters["window"].endswith("window_start=20260101T130000Z")
-    # One that was deleted before a pass is not there.
-    assert sum(batch.num_rows for batch in WindowReader(windows.path)) == 10
+
+
+@pytest.mark.parametrize("low", [None, 5])
+def test_a_window_that_is_missing_between_complete_ones(windows: LandedWindows, low: int | None) -> None:
+    windows.land(2)
+    windows.land(2)
+    for hour, ids in enumerate(windows.ids):
+        windows.mark(hour, len(ids), low)
+    shutil.rmtree(windows.directory(2))
+    error = refusal(lambda: list(WindowReader(windows.path)))
+    assert error.condition == "TAILRACE_WINDOWS_MISSING"
+    assert (error.parameters["missing"], error.parameters["complete"]) == (
+        "20260101T140000Z",
+        "20260101T150000Z",
+    )
+    assert refusal(WindowReader(windows.path).windows).condition == "TAILRACE_WINDOWS_MISSING"
+    around = (
+        WindowReader(windows.path, until=windows.start(2)),
+        WindowReader(windows.path, since=windows.start(3)),
+    )
+    assert [sum(batch.num_rows for batch in one) for one in around] == [11, 2]
+    assert len(around[0].windows()) == 2
+    error = refusal(lambda: list(WindowReader(windows.path, until=windows.start(3))))
+    assert error.condition == "TAILRACE_WINDOWS_MISSING"
+
+
+def test_a_window_that_is_missing_behind_a_state(windows: LandedWindows) -> None:
+    windows.land(2)
+    reader = WindowReader(windows.path, until=windows.start(1))
+    list(reader)
+    for hour in (0, 1):
+        shutil.rmtree(windows.directory(hour))
+    late = WindowReader(windows.path)
+    late.load_state_dict(reader.state_dict())
+    error = refusal(lambda: list(late))
+    assert (error.condition, error.parameters["missing"]) == ("TAILRACE_WINDOWS_MISSING", "20260101T130000Z")
+    # The oldest windows may be deleted, and `since` goes on behind a gap.
+    assert sum(batch.num_rows for batch in WindowReader(windows.path)) == 2
+    later = WindowReader(windows.path, since=windows.start(2))
+    later.load_state_dict(reader.state_dict())
+    assert sum(batch.num_rows for batch in later) == 2
+
+
+def test_windows_without_rows_that_write_windows_doesnt_mark(tmp_path: Path) -> None:
+    windows = LandedWindows(tmp_path / "clicks")
+    for hour in (0, 600, 1300):
+        windows.mark(hour, 0, low=1301)
+    assert len(WindowReader(windows.path).windows()) == 3
+    # The window of 1303 is missing: its neighbours closed one by one.
+    for hour in (1301, 1302, 1304):
+        windows.mark(hour, 0)
+    error = refusal(lambda: list(WindowReader(windows.path)))
+    assert (error.condition, error.parameters["missing"]) == (
+        "TAILRACE_WINDOWS_MISSING",
+        f"{windows.start(1303):%Y%m%dT%H%M%SZ}",
+    )
+
+
+def test_a_window_without_rows_that_closes_while_the_reader_looks_is_read(
+    windows: LandedWindows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows.land(2)
+    windows.land(2)
+    shutil.rmtree(windows.directory(2))
+    reader = WindowReader(windows.path)
+    folder: Any = reader._folder
+    look = folder._window
+
+    def window(directory: str) -> Any:  # noqa: ANN401
+        # The window of 14:00 closes without rows after the directories were listed, and then that of 15:00.
+        windows.mark(2, 0)
+        return look(directory)
+
+    monkeypatch.setattr(folder, "_window", window)
+    assert [one.start for one in reader.windows()] == [windows.start(hour) for hour in range(4)]
 
 
 def test_a_window_that_lacks_rows_of_its_report(windows: LandedWindows) -> None:
@@ -219,7 +292,7 @@ def test_a_weight_that_isnt_positive(windows: LandedWindows, weight: float | Non
         ({"rank": -1}, "TAILRACE_OPTION_INVALID"),
         ({"poll_seconds": -0.1}, "TAILRACE_OPTION_INVALID"),
         ({"since": dt.datetime(2026, 1, 1)}, "TAILRACE_OPTION_INVALID"),
-        ({"late": True, "world_size": 2}, "TAILRACE_OPTION_INVALID"),
+        ({"late": True, "world_size": 2}, "TAILRACE_OPTION_CONFLICT"),
     ],
 )
 def test_an_option_that_cant_be(windows: LandedWindows, options: dict[str, Any], condition: str) -> None:
@@ -236,7 +309,8 @@ def test_an_option_of_a_wrong_type(windows: LandedWindows, options: dict[str, An
 
 def test_late_rows_are_for_one_worker(windows: LandedWindows) -> None:
     error = refusal(lambda: WindowReader(windows.path, late=True).sharded(0, 2))
-    assert (error.condition, error.parameters["argument"]) == ("TAILRACE_OPTION_INVALID", "late")
+    assert (error.condition, error.parameters["argument"]) == ("TAILRACE_OPTION_CONFLICT", "late")
+    assert "doesn't go together with `of`" in str(error)
 
 
 @pytest.mark.parametrize("library", ["torch", "ray"])
@@ -302,3 +376,20 @@ def test_a_state_that_is_text_or_has_more_rows_than_its_window(windows: LandedWi
 
 def test_a_path_as_spark_writes_it(windows: LandedWindows) -> None:
     assert WindowReader(f"file:{windows.path}").path == str(windows.path)
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        partial(refusals.report, "p"),
+        partial(refusals.condition, "w", "f"),
+        partial(refusals.unreadable, "f"),
+        partial(refusals.too_large, "w"),
+        refusals.state,
+    ],
+)
+def test_a_reason_of_another_library_ends_no_sentence_twice(refused: Callable[[str], Exception]) -> None:
+    text = str(refused("It failed.\nAnd more."))
+    assert "It failed" in text
+    assert ".." not in text
+    assert "And more" not in text

@@ -74,6 +74,12 @@ def test_cycles_are_of_use_with_a_path_only(spark: SparkSession) -> None:
     assert error.value.condition == "TAILRACE_OPTION_NEEDS"
 
 
+def test_a_policy_of_limits_needs_a_limit(spark: SparkSession) -> None:
+    with pytest.raises(tailrace.TailraceRecursionError, match="max_depth or max_rows") as error:
+        tailrace.recursively(chain(spark), lambda u: u.where("node < 3"), on_limit="drop")
+    assert error.value.condition == "TAILRACE_OPTION_NEEDS"
+
+
 @pytest.mark.parametrize("way", [lambda u: u, lambda u: u.repartition(2)], ids=["in its task", "exchanged"])
 def test_a_null_key_closes_a_cycle(spark: SparkSession, way: Op) -> None:
     start = spark.range(1).selectExpr("id AS node")

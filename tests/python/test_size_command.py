@@ -104,6 +104,23 @@ def test_the_command_gives_what_the_function_gives(capsys: pytest.CaptureFixture
     assert [limit["broken"] for limit in found["limits"]] == [limit.broken for limit in sized.limits]
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (("--trigger", "0s"), "--trigger has to be above 0"),
+        (("--download", "0"), "--download has to be above 0"),
+        (("--release-every", "2 days"), "--release-every is longer than the window"),
+        (("--after", "0s"), "--before and --after are both 0"),
+    ],
+)
+def test_a_refusal_names_the_option_and_not_the_field(
+    capsys: pytest.CaptureFixture[str], given: tuple[str, str], told: str
+) -> None:
+    text = refused(capsys, *ARGUMENTS, *given)
+    assert told in text
+    assert not re.search(r"(?<!-)(?<!\w)(trigger|download|release_every|after) (has|is|are)", text)
+
+
 def test_people_read_what_is_suggested_and_what_breaks_first(capsys: pytest.CaptureFixture[str]) -> None:
     text = run(capsys)
     assert "20 k/s left of 500 B, 10 k/s right of 500 B\n" in text
@@ -135,7 +152,7 @@ def test_what_is_broken_is_said(capsys: pytest.CaptureFixture[str]) -> None:
         (["--partitions", "1.5"], "argument --partitions: '1.5' isn't a whole number of one or more"),
         (["--price-put", "cheap"], "argument --price-put: 'cheap' isn't a price: write a number"),
         (["--matches", "-1"], "matches has to be 0 or more"),
-        (["--release-every", "2 days"], "release_every is longer than the window"),
+        (["--release-every", "2 days"], "Set it to at most --before + --after"),
         (["--left", "0"], "left has to be above 0"),
     ],
 )

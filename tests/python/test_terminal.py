@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tailrace.commands import cli, task_bar, terminal
+from tailrace.commands import cli, failures, task_bar, terminal
+from tailrace.errors import TailraceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -173,3 +174,28 @@ def test_where_there_is_no_bar_lines_on_the_standard_error_say_it(
     told = capsys.readouterr()
     assert told.out == ""
     assert re.fullmatch(r"(erasing: \d of 6 tasks, \d s\n)+", told.err)
+
+
+@pytest.mark.parametrize("rich", [False, True])
+def test_a_name_moves_no_cursor_and_turns_no_line_around(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, rich: bool
+) -> None:
+    _on_terminal(monkeypatch)
+    if not rich:
+        monkeypatch.setattr(terminal, "find_spec", lambda _name: None)
+    turned = "web\u202e1\x1b[31m\r\n2"
+    terminal.show_parts(
+        [turned, terminal.Table(("host",), [(turned,)]), terminal.Pairs([("name", turned)], 7)]
+    )
+    seen = _seen(capsys)
+    assert not {"\u202e", "\r", "\x1b"} & {*seen}
+    assert seen.count(r"web\u202e1\x1b[31m\x0d") == 3
+    assert r"\x0d\n2" in seen, "a cell stays in its line"
+
+
+def test_an_error_moves_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    def command() -> int:
+        raise TailraceError("the host web\u202e1\x1b[31m is late")
+
+    assert failures.exit_code(command) == 1
+    assert capsys.readouterr().err == "tailrace: the host web\\u202e1\\x1b[31m is late\n"

@@ -55,6 +55,7 @@ def test_a_report_is_answered_with_the_low_watermarks(client: TestClient) -> Non
         "excluded_hosts": {},
         "idle_hosts": {},
         "need_roster": False,
+        "held_by": {},
         "warnings": [],
     }
     assert "default-src 'self'" in answer.headers["content-security-policy"]

@@ -99,6 +99,40 @@ def test_two_live_queries_that_read_the_same_are_refused(
     assert low(tell(ledger, "a", source({"h": T + 60}))) == T + 60, "the first one goes on"
 
 
+def test_a_conflict_names_both_queries_as_their_users_know_them(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
+    reads = ["file:/logs"]
+
+    def report(client: str, query: str | None, run: str, *, leaving: bool = False) -> None:
+        operators = [source({f"h-{client}": T + 5}, reads=[*reads, f"file:/{client}"])]
+        body = {"client": client, "run": run, "operators": [] if leaving else operators, "leaving": leaving}
+        sent = Report.model_validate(body | ({} if query is None else {"query": query}))
+        (answer,) = ledger.report([("app", sent)])
+        if isinstance(answer, Exception):
+            raise answer
+
+    report("id-1", "clicks by hour", "run-1")
+    with pytest.raises(RefusedError) as refusal:
+        report("id-2", "clicks by day", "run-2")
+    assert "the query 'clicks by day' (id 'id-2', run 'run-2')" in str(refusal.value)
+    assert "the query 'clicks by hour' (id 'id-1', run 'run-1')" in str(refusal.value)
+    assert "Give each an operator= of its own, or stop one" in str(refusal.value)
+    with pytest.raises(
+        RefusedError, match="the query of the id 'id-3', run 'run-3' and the query 'clicks by h"
+    ):
+        report("id-3", None, "run-3")
+    report("id-1", "clicks by hour", "run-1", leaving=True)
+    with pytest.raises(
+        RefusedError, match=r"was reported by the query 'clicks by hour' .id 'id-1', run 'run-1'."
+    ):
+        report("id-2", "clicks by day", "run-2")
+    report("id-1", "clicks by hour", "run-4")
+    with pytest.raises(
+        RefusedError, match=r"the run 'run-1' of the query 'clicks by hour' .id 'id-1'. was repl"
+    ):
+        report("id-1", "clicks by hour", "run-1")
+
+
 def test_unknown_inputs_overlap_nothing(ledgers: Ledgers) -> None:
     ledger = ledgers.make()
     tell(ledger, "script", source({"h": T + 55}), run="")

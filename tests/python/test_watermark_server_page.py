@@ -208,7 +208,7 @@ def test_a_chart_of_history_shows_lags_and_is_thinned() -> None:
     assert svg.count("<polyline") == 8
     assert max(line.count(",") for line in svg.split("<polyline")) <= 400
     assert ">1 min 30 s<" in svg
-    assert ">count by window (o1) <" in svg
+    assert "><bdi>count by window</bdi> (<bdi>o1</bdi>) <" in svg
     assert svg.rindex("<polyline") == svg.index('<polyline class="series s0" data-operator=""')
     assert [text.partition("<")[0] for text in svg.split('y="252">')[1:]] == [
         "UTC",

@@ -57,6 +57,14 @@ def got(url: str, body: object = None) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
+def test_the_empty_page_shows_the_address_that_the_browser_has(tmp_path: Path) -> None:
+    with running(f"sqlite:///{tmp_path / 'w.db'}", ["--path-prefix", PREFIX]) as server:
+        status, page = got(f"{server.url}{PREFIX}/")
+    assert status == 200
+    assert f'server="{server.url}{PREFIX}"' in page
+    assert ":7171" not in page
+
+
 def test_a_query_reports_through_the_proxy(
     spark: SparkSession, tmp_path: Path, server: ServerProcess, url: str
 ) -> None:

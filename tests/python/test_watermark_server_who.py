@@ -13,7 +13,7 @@ from tailrace.server.page import rendered
 from tailrace.server.protocol import Report
 from tailrace.server.reporters import shown_holders, shown_name
 from tailrace.server.sections import shown, shown_hosts
-from watermark_ledgers import Ledgers, state
+from watermark_ledgers import Ledgers, state, unisolated
 from watermark_servers import SECOND, T, running, sink, source
 
 if TYPE_CHECKING:
@@ -87,12 +87,26 @@ def test_a_description_belongs_to_its_reporter(ledgers: Ledgers) -> None:
         assert {h.host: h.queries for h in hosts} == {"web-1": ["hourly-a"], "web-2": ["hourly-b"]}
 
 
+def test_an_answer_names_the_other_queries_that_hold_a_source_back(ledgers: Ledgers) -> None:
+    ledger = ledgers.make()
+    told = {}
+    for _ in range(2):
+        for number, body in enumerate(bodies()):
+            (answer,) = ledger.report([("app", Report.model_validate(body))])
+            assert not isinstance(answer, Exception)
+            told[number] = answer.held_by
+        ledgers.clock.wait(SECOND)
+    assert told == {0: {}, 1: {"source": ["hourly-a"]}}
+
+
 def test_the_page_says_who_holds_and_waits_for_what(ledgers: Ledgers) -> None:
     take(ledgers, [0, 1])
     sources = by_query(ledgers, "source")
     assert {name: r.holds for name, r in sources.items()} == {"hourly-a": True, "hourly-b": False}
     ledger = ledgers.make()
-    sections = rendered("sections.html", shown(ledger, "app"))
+    sections = {
+        name: unisolated(html) for name, html in rendered("sections.html", shown(ledger, "app")).items()
+    }
     assert "source (files: logs-a) of hourly-a)" in sections["summary"]
     assert "waits for web-1 of hourly-a" in sections["summary"]
     reporters = sections["reporters"]
@@ -101,7 +115,9 @@ def test_the_page_says_who_holds_and_waits_for_what(ledgers: Ledgers) -> None:
         for text in (named, f"windows in hours-{name}", f"file:/logs-{name}"):
             assert text in reporters, text
     assert "reported by hourly-b, hourly-a</title>" in sections["topology"]
-    assert ">hourly-a</td>" in rendered("chosen.html", shown_hosts(ledger, Choice("app")))["hosts"]
+    assert ">hourly-a</td>" in unisolated(
+        rendered("chosen.html", shown_hosts(ledger, Choice("app")))["hosts"]
+    )
 
 
 def test_two_queries_of_one_name_are_told_apart_by_their_ids() -> None:

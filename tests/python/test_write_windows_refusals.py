@@ -159,7 +159,7 @@ def test_a_server_is_named_as_a_whole_or_not_at_all(spark: SparkSession, tmp_pat
         return caught.value
 
     url = "http://127.0.0.1:7171"
-    for options in ({"app": "clicks"}, {"token": "secret"}, {"upstreams": ["source"]}):
+    for options in ({"app": "clicks"}, {"operator": "sink"}, {"token": "secret"}, {"upstreams": ["source"]}):
         error = refused(**options)
         assert error.condition == "TAILRACE_OPTION_NEEDS"
         assert error.parameters["argument"] == next(iter(options))

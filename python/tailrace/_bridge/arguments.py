@@ -29,6 +29,14 @@ _LONG_BITS = 64
 _DECIMAL_DIGITS = 38
 # Whose tables Spark makes DataFrames of.
 _CONVERTED = ("pandas", "pyarrow")
+_UNITS = {
+    "day": 86_400_000_000,
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1_000,
+    "microsecond": 1,
+}
 _LITERALS = (bool, int, float, str, bytes, bytearray, Decimal, date, time, timedelta, Column)
 
 if TYPE_CHECKING:
@@ -53,11 +61,34 @@ def duration(value: Duration, argument: str) -> Duration:
 
 def refused(call: str, argument: str, value: object, allowed: str) -> TailraceError:
     """The error of a value that isn't allowed, as the JVM makes it: where a call can tell without the JVM."""
-    named = {"call": call, "argument": argument, "value": str(value), "allowed": allowed}
+    shown_value = _in_units(value) if isinstance(value, timedelta) else str(value)
+    named = {"call": call, "argument": argument, "value": shown_value, "allowed": allowed}
     shown = "'{value}'" if named["value"] else "empty"
     sentence = f"`{{argument}}` of {{call}} is {shown}. It has to be {{allowed}}."
     cure = "Set it to such a value, or leave it out if it has a default."
     return from_condition("TAILRACE_OPTION_INVALID", f"{sentence.format(**named)} {cure}", named)
+
+
+def conflict(call: str, argument: str, value: object, other: str, reason: str) -> TailraceError:
+    """The error of a value that another argument excludes, as the JVM makes it."""
+    named = {"call": call, "argument": argument, "value": str(value), "other": other, "reason": reason}
+    text = (
+        f"`{argument}` of {call} is '{value}', which doesn't go together with `{other}`: {reason}. Leave one "
+        "of the two out."
+    )
+    return from_condition("TAILRACE_OPTION_CONFLICT", text, named)
+
+
+def _in_units(value: timedelta) -> str:
+    """A timedelta as the JVM shows it: "-1 hour -30 minutes"."""
+    rest = abs(value) // timedelta(microseconds=1)
+    sign = "-" if value < timedelta(0) else ""
+    parts: list[str] = []
+    for unit, length in _UNITS.items():
+        count, rest = divmod(rest, length)
+        if count:
+            parts.append(f"{sign}{count} {unit}{'' if count == 1 else 's'}")
+    return " ".join(parts) or "0 seconds"
 
 
 def text(value: str, argument: str) -> str:
@@ -259,11 +290,15 @@ def _of_38_digits(value: Decimal, argument: str) -> Decimal:
 
 
 def at_server(
-    server: str | Sequence[str] | None, app: str | None, token: str | None, logs: str | None = None
+    server: str | Sequence[str] | None,
+    app: str | None,
+    operator: str | None,
+    token: str | None,
+    logs: str | None = None,
 ) -> dict[str, object]:
     """The arguments that name watermark servers, one or several, without those that are None."""
     servers: dict[str, object] = {} if server is None else {"server": ",".join(names(server, "server"))}
-    return servers | texts(**given(app=app, token=token, logs=logs))
+    return servers | texts(**given(app=app, operator=operator, token=token, logs=logs))
 
 
 @dataclass(frozen=True)

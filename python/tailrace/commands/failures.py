@@ -15,6 +15,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, TextIO
 
+from tailrace.commands.terminal import printable
 from tailrace.errors import TailraceError
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _ended(error: Exception) -> int:
         return FAILED
     with contextlib.suppress(OSError, ValueError):
         # An argument that isn't UTF-8 may be in it.
-        line = told(error).encode(errors="backslashreplace").decode()
+        line = printable(told(error)).encode(errors="backslashreplace").decode()
         print(f"tailrace: {line}", file=sys.stderr, flush=True)
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()

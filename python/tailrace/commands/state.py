@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tailrace.commands.argument_types import add_settings, heap, number, positive
+from tailrace.errors import TailraceError, from_condition
 
 if TYPE_CHECKING:
     import argparse
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
     from tailrace.erasing import Erased
 
 _UNCHANGED = "Nothing was changed."
+# Of the arguments of the functions that the commands call.
+_OPTIONS = {
+    "where": "--where",
+    "subjects": "--subjects",
+    "operators": "--operator",
+    "partitions": "--partitions",
+    "to": "--to",
+    "export": "--from",
+}
 
 
 def fill(state: argparse.ArgumentParser) -> None:
@@ -105,7 +115,21 @@ def _session(parsed: argparse.Namespace, command: str, doing: str) -> Generator[
         local_session(f"tailrace state {command}", parsed.driver_memory, dict(parsed.conf)) as spark,
         task_bar(spark, doing),
     ):
-        yield spark
+        try:
+            yield spark
+        except TailraceError as error:
+            raise of_options(error, f"tailrace state {command}") from error
+
+
+def of_options(error: TailraceError, command: str) -> TailraceError:
+    """A refusal of a function's argument, with the option of the command that it came from."""
+    argument, call = error.parameters.get("argument", ""), error.parameters.get("call", "")
+    if argument not in _OPTIONS or error.condition is None:
+        return error
+    text = error.args[0].replace(f"`{argument}` of {call}", f"`{_OPTIONS[argument]}` of `{command}`")
+    for name, option in _OPTIONS.items():
+        text = text.replace(f"`{name}`", f"`{option}`")
+    return from_condition(error.condition, text, error.parameters)
 
 
 def _rescale(parsed: argparse.Namespace) -> int:

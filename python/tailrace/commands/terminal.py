@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,8 +21,25 @@ if TYPE_CHECKING:
 # In columns: the width that a table would take is measured as if the terminal had this many.
 _WIDEST = 100_000
 
+# Control characters but the line break, and the marks of Unicode's bidirectional algorithm.
+_UNPRINTABLE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_TWO_DIGITS = 0x100
+
 # The amount that is done, and the total.
 Reached: TypeAlias = "Callable[[int, int], None]"
+
+
+def printable(text: str) -> str:
+    """A text of which no character moves the cursor, changes colours or reorders the line: these are escaped.
+
+    Names come from queries, hosts and rows. Line breaks stay.
+    """
+    return _UNPRINTABLE.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < _TWO_DIGITS else f"\\u{code:04x}"
 
 
 def is_rich() -> bool:
@@ -45,10 +63,15 @@ class Table:
     right: frozenset[int] = frozenset()
     indent: int = 0
 
+    def cells(self) -> list[list[str]]:
+        """The texts of the rows, each in one line."""
+        return [[printable(cell).replace("\n", "\\n") for cell in row] for row in self.rows]
+
     def lines(self) -> Iterator[str]:
         """The plain text."""
-        widths = [max(map(len, column)) for column in zip(self.head, *self.rows, strict=True)]
-        for row in (self.head, *self.rows):
+        rows = self.cells()
+        widths = [max(map(len, column)) for column in zip(self.head, *rows, strict=True)]
+        for row in (self.head, *rows):
             cells = (
                 cell.rjust(width) if number in self.right else cell.ljust(width)
                 for number, (cell, width) in enumerate(zip(row, widths, strict=True))
@@ -63,7 +86,7 @@ class Table:
         drawn = table.Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
         for number, name in enumerate(self.head):
             drawn.add_column(Text(name), justify="right" if number in self.right else "left", no_wrap=True)
-        for row in self.rows:
+        for row in self.cells():
             drawn.add_row(*map(Text, row))
         return drawn
 
@@ -82,7 +105,7 @@ class Pairs:
 
     def lines(self) -> Iterator[str]:
         """The plain text."""
-        return (f"{name:<{self.width}}{text}".rstrip() for name, text in self.rows)
+        return (printable(f"{name:<{self.width}}{text}").rstrip() for name, text in self.rows)
 
     def drawn(self) -> RenderableType:
         """For rich: longer text continues below itself, and not below the name."""
@@ -93,7 +116,7 @@ class Pairs:
         drawn.add_column(style="bold", no_wrap=True)
         drawn.add_column(overflow="fold")
         for name, text in self.rows:
-            drawn.add_row(Text(name), Text(text))
+            drawn.add_row(Text(printable(name)), Text(printable(text)))
         return drawn
 
 
@@ -104,7 +127,7 @@ def show_parts(parts: Iterable[str | Table | Pairs]) -> None:
         parts: from top to bottom.
     """
     if not is_rich():
-        plain = ([part] if isinstance(part, str) else part.lines() for part in parts)
+        plain = ([printable(part)] if isinstance(part, str) else part.lines() for part in parts)
         print("\n".join(line for lines in plain for line in lines), flush=True)
         return
     from rich.console import Console
@@ -113,7 +136,7 @@ def show_parts(parts: Iterable[str | Table | Pairs]) -> None:
     console = Console()
     for part in parts:
         if isinstance(part, str):
-            console.print(Text(part), soft_wrap=True)
+            console.print(Text(printable(part)), soft_wrap=True)
         else:
             drawn = part.drawn()
             # Broken names and times are worse than a line that continues below.

@@ -26,6 +26,8 @@ MARKER = "_SUCCESS"
 _LATE = "_late"
 _DIRECTORY = re.compile(r"(?P<into>[^_.=][^=]*)=(?P<name>\d{8}T\d{6}(\.\d{6})?Z)")
 _FORMATS = (1, 2)
+# As OpenWindows.MostEmpty in the JVM.
+_MOST_EMPTY = 1000
 
 
 @dataclass(frozen=True)
@@ -119,15 +121,44 @@ class WindowFolder:
         # Names sort as times do only if no window begins within a second.
         return sorted((time_of(match["name"]), match[0]) for match in matches)
 
-    def complete(self, after: datetime | None = None) -> Iterator[CompleteWindow]:
+    def complete(
+        self,
+        after: datetime | None = None,
+        *,
+        last: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Iterator[CompleteWindow]:
         """The complete windows that begin after a time, in order of time, up to the first open one.
 
-        `write_windows` marks windows in order of time. A reader that skipped an open one would miss it.
+        `write_windows` marks windows in order of time, and those without rows, too. A reader that skipped an
+        open one, or one that was deleted, would miss its rows.
+
+        Args:
+            after: windows that begin later.
+            last: the start of the window that was read last, which the first one follows.
+            until: those that begin then or later may be missing.
 
         Raises:
-            TailraceWatermarkError: a complete window follows one that isn't complete, or one was deleted
-                after it was listed; and as `directories`.
+            TailraceWatermarkError: a complete window follows one that isn't complete, or one whose directory
+                is missing, or one was deleted after it was listed; and as `directories`.
         """
+        succession = Succession(last, until)
+        for window in self._listed(after):
+            begin = succession.gap_before(window)
+            if begin is not None:
+                # A window without rows gets its directory when it closes, which may be after the look.
+                for start, directory in self.directories():
+                    if begin <= start < window.start and (other := self._window(directory)) is not None:
+                        succession.take(other)
+                        yield other
+                begin = succession.gap_before(window)
+            if begin is not None:
+                raise refusals.missing(self.path, name_of(begin), window.name)
+            succession.take(window)
+            yield window
+
+    def _listed(self, after: datetime | None) -> Iterator[CompleteWindow]:
+        """The complete windows of the directories that are there now, up to the first open one."""
         left = [one for one in self.directories() if after is None or one[0] > after]
         for at, (_, directory) in enumerate(left):
             window = self._window(directory)
@@ -211,6 +242,52 @@ def _is_hidden(name: str) -> bool:
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
+class Succession:
+    """Windows that follow each other.
+
+    If more than 1,000 windows without rows close at a time, `write_windows` marks none of them. Windows that
+    close together have one low watermark.
+
+        12:00  13:00  15:00     closed by 13:10, 14:02, 16:01: the window of 14:00 is missing
+        12:00  13:00  15:00     13:00 and 15:00 closed by a low watermark two months later: not marked
+
+    Args:
+        last: the start of a window before the first one; None: none is known.
+        until: windows that begin then or later may be missing; None: none may.
+    """
+
+    def __init__(self, last: datetime | None, until: datetime | None) -> None:
+        self._last, self._until = last, until
+        self._low: datetime | None = None
+        self._closing: datetime | None = None
+
+    def gap_before(self, window: CompleteWindow) -> datetime | None:
+        """The start of the first window that is missing before a window; None if it follows the last one."""
+        width = window.end - window.start
+        expected = window.start if self._last is None else self._last + width
+        if window.start <= expected or (self._until is not None and self._until <= expected):
+            return None
+        low = _low_watermark(window)
+        begin = self._closing if low == self._low and self._closing is not None else expected
+        return None if low is None or (low - begin) // width > _MOST_EMPTY else expected
+
+    def take(self, window: CompleteWindow) -> None:
+        """The window is the last one from here on."""
+        low = _low_watermark(window)
+        if low != self._low or self._closing is None:
+            width = window.end - window.start
+            self._closing = window.start if self._last is None else self._last + width
+        self._last, self._low = window.start, low
+
+
+def _low_watermark(window: CompleteWindow) -> datetime | None:
+    """The one that has closed a window."""
+    try:
+        return datetime.fromisoformat(window.report["low_watermark"])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
 def is_time(name: str) -> bool:
     """True unless it is a date that there isn't."""
     try:
@@ -224,3 +301,8 @@ def time_of(name: str) -> datetime:
     """The start of the window with this name."""
     form = "%Y%m%dT%H%M%S.%fZ" if "." in name else "%Y%m%dT%H%M%SZ"
     return datetime.strptime(name, form).replace(tzinfo=UTC)
+
+
+def name_of(start: datetime) -> str:
+    """The name of the window with this start."""
+    return f"{start:%Y%m%dT%H%M%S}" + (f".{start:%f}Z" if start.microsecond else "Z")

@@ -87,7 +87,8 @@ class WindowReader:
 
     Raises:
         TailraceWatermarkError: an option is invalid. A pass raises it if the folder has no complete window, a
-            column is unknown, files differ in columns or types or were deleted, or a weight isn't positive.
+            window between two complete ones is missing, a column is unknown, files differ in columns or types
+            or were deleted, or a weight isn't positive.
         TypeError: an argument has a wrong Python type.
     """
 
@@ -129,7 +130,7 @@ class WindowReader:
             arguments.text(weights, "weights")
         _with_zone(since=since, until=until)
         if late and world_size > 1:
-            raise arguments.refused(CALL, "late", "True", "False with more than one worker")
+            raise refusals.late_of_many("world_size")
         if shuffle > 1 and find_spec("numpy") is None:
             raise refusals.package("numpy", f"`shuffle` needs it. Install it: {install('reading')}.")
         self._folder = WindowFolder(path, filesystem)
@@ -184,7 +185,7 @@ class WindowReader:
         if rank >= of:
             raise arguments.refused(CALL, "rank", str(rank), f"less than {of}, the number of parts")
         if self._late and of > 1:
-            raise arguments.refused(CALL, "late", "True", "False with more than one worker")
+            raise refusals.late_of_many("of")
         other = copy.copy(self)
         other._share = Share(self._share.rank * of + rank, self._share.of * of)  # noqa: SLF001  its own kind
         other._position, other._resumes = Position(), False  # noqa: SLF001
@@ -196,7 +197,7 @@ class WindowReader:
         Raises:
             TailraceWatermarkError: there is no such folder, or its windows aren't marked in order.
         """
-        found = self._folder.complete(self._first_after(None))
+        found = self._folder.complete(self._first_after(None), until=self._until)
         return [window for window in found if not self._is_over(window.start)]
 
     def set_epoch(self, epoch: int) -> None:
@@ -303,7 +304,10 @@ class WindowReader:
         last = None if after is None else time_of(after)
         end: datetime | None = None
         while True:
-            for window in self._folder.complete(self._first_after(last)):
+            first = self._first_after(last)
+            for window in self._folder.complete(
+                first, last=last if first == last else None, until=self._until
+            ):
                 if begun is not None and window.name != begun:
                     break
                 if self._is_over(window.start) or self._is_stopped():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tailrace._bridge import arguments
 from tailrace.errors import TailraceError, TailraceWatermarkError, from_condition
 
 CALL = "tailrace.reading.WindowReader"
@@ -29,9 +30,20 @@ def out_of_order(path: str, unmarked: str, complete: str) -> TailraceError:
     return _refusal(condition, text, cure, path=path, unmarked=unmarked, complete=complete)
 
 
+def missing(path: str, gone: str, complete: str) -> TailraceError:
+    """A window between two complete ones has no directory."""
+    text = f"In {path} the window {complete} is complete, and {gone} before it has no directory."
+    cure = (
+        "write_windows marks windows without rows, too, so it was deleted or moved. Restore it. To read "
+        "without it, make a pass with `until` at its start, and one with `since` after it."
+    )
+    named = {"path": path, "missing": gone, "complete": complete}
+    return _refusal("TAILRACE_WINDOWS_MISSING", text, cure, **named)
+
+
 def report(path: str, reason: str) -> TailraceError:
     """A marker isn't that of this release."""
-    text = f"{path} is no completeness report that this release knows ({reason})."
+    text = f"{path} is no completeness report that this release knows ({_clause(reason)})."
     cure = "Another program has written it, or a newer release: then update tailrace here."
     return _refusal("TAILRACE_WINDOWS_REPORT", text, cure, path=path, reason=reason)
 
@@ -68,7 +80,7 @@ def schema(file: str, columns: str) -> TailraceError:
 
 def condition(where: str, file: str, reason: str) -> TailraceError:
     """The condition doesn't fit the rows of a file."""
-    text = f"`where` is {where}, which doesn't fit the rows of {file}: {reason.partition(chr(10))[0]}."
+    text = f"`where` is {where}, which doesn't fit the rows of {file}: {_clause(reason)}."
     cure = (
         "It has to be true or false. Name columns that all windows have, in their types, or read other "
         "windows with `since` and `until`."
@@ -78,14 +90,14 @@ def condition(where: str, file: str, reason: str) -> TailraceError:
 
 def unreadable(file: str, reason: str) -> TailraceError:
     """A file isn't Parquet, or is damaged."""
-    text = f"{file} can't be read as Parquet: {reason.partition(chr(10))[0]}."
+    text = f"{file} can't be read as Parquet: {_clause(reason)}."
     cure = "Restore the file. If write_windows hasn't written it, move it away."
     return _refusal("TAILRACE_WINDOWS_FILE", text, cure, file=file, reason=reason)
 
 
 def too_large(window: str, reason: str) -> TailraceError:
     """The shuffled rows have more than an array of Arrow can have."""
-    text = f"`shuffle` is too large for the rows of {window}: {reason.partition(chr(10))[0]}."
+    text = f"`shuffle` is too large for the rows of {window}: {_clause(reason)}."
     cure = "A column has at most 2 GiB of text or bytes in the buffer: set a smaller `shuffle`."
     return _refusal("TAILRACE_WINDOWS_SHUFFLE", text, cure, window=window, reason=reason)
 
@@ -105,12 +117,18 @@ def weight(column: str, window: str) -> TailraceError:
 
 def state(reason: str) -> TailraceError:
     """A pass can't begin at a state."""
-    text = f"The reader can't resume from this state: {reason}."
+    text = f"The reader can't resume from this state: {_clause(reason)}."
     cure = (
         "Resume with the options that it was taken with; between two windows any option may change. To begin "
         "elsewhere, leave the state out and use `since`."
     )
     return _refusal("TAILRACE_WINDOWS_STATE", text, cure, reason=reason)
+
+
+def late_of_many(argument: str) -> TailraceError:
+    """Late rows are asked for by a reader that shares its rows with others."""
+    reason = "two workers could find different files of late rows"
+    return arguments.conflict(CALL, "late", "True", argument, reason)
 
 
 def unread() -> TailraceError:
@@ -153,6 +171,11 @@ def weights_type(name: str, window: str, kind: str) -> TailraceError:
     )
     named = {"call": CALL, "argument": "weights", "column": name, "frame": window, "type": kind}
     return from_condition("TAILRACE_COLUMN_TYPE", text, {**named, "expected": "a number"})
+
+
+def _clause(reason: str) -> str:
+    """The first line of another library's text, without its full stop: the middle of a sentence."""
+    return reason.partition("\n")[0].rstrip(" .")
 
 
 def _refusal(condition: str, text: str, cure: str, **parameters: str) -> TailraceError:

@@ -6,7 +6,7 @@ import logging
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from tailrace.server.answers import ReportAnswer, ToldOperator
+from tailrace.server.answers import MAX_HOLDERS_NAMED, ReportAnswer, ToldOperator
 from tailrace.server.names import shown_some
 from tailrace.server.protocol import MAX_IDLE_NAMED
 from tailrace.server.topology import latest
@@ -74,17 +74,30 @@ def answer(app: App, report: Report, computed: LowWatermarks, moment: Moment, li
     excluded = {operator.name: operator.hosts().excluded() for operator in sources}
     idle = {operator.name: operator.hosts().idle()[:MAX_IDLE_NAMED] for operator in sources}
     own = [operator.reporters[client.name] for operator in sources]
+    others = {operator.name: _others(operator, client, low, limits) for operator in sources}
     return ReportAnswer(
         operators={operator.name: _told(operator.reporters[client.name]) for operator in reported},
         global_low_watermark=client.told if len(begun) == len(reported) else None,
         excluded_hosts={name: hosts for name, hosts in excluded.items() if hosts},
         idle_hosts={name: hosts for name, hosts in idle.items() if hosts},
+        held_by={name: holders for name, holders in others.items() if holders},
         need_roster=any(reporter.roster.missing or not reporter.roster.stated for reporter in own),
         warnings=[
             *(text for operator in reported for text in _warnings(operator, client)),
             *_waits_for(app, reported, client, moment),
         ],
     )
+
+
+def _others(operator: Operator, client: Client, low: LowWatermarks, limits: Limits) -> list[str]:
+    """The other queries that hold back a source's low watermark; none if this one does, too."""
+    if len(operator.reporters) == 1:
+        return []
+    names = operator.holding(low.outputs[operator.name], limits.forget_hosts_after)
+    if client.name in names:
+        return []
+    holders = [operator.reporters[name].client for name in sorted(names)[:MAX_HOLDERS_NAMED]]
+    return [holder.query or holder.name for holder in holders]
 
 
 def _told(reporter: Reporter) -> ToldOperator:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 from tailrace.server.protocol import MAX_IDLE_NAMED, Kind, WindowReport
 
 MAX_READS_NAMED = 20
+MAX_HOLDERS_NAMED = 5
 
 Standing = Literal["holds", "behind", "passed", "excluded", "idle", "not in roster"]
 
@@ -38,6 +39,12 @@ class ReportAnswer(BaseModel):
     excluded_hosts: dict[str, list[str]]
     idle_hosts: dict[str, list[str]] = Field(
         description=f"Silent hosts, for which nothing waits; at most {MAX_IDLE_NAMED} for each source."
+    )
+    held_by: dict[str, list[str]] = Field(
+        {},
+        description="The other queries that hold back the low watermark of a source of this report, by their "
+        f"names or the ids in their checkpoints, at most {MAX_HOLDERS_NAMED} for each; none if this one "
+        "does.",
     )
     need_roster: bool = Field(
         description="The server lacks the roster of a source of this report: send it, with all progress."

@@ -74,7 +74,8 @@ class Database(ABC):
             raise self._refused(error) from error
 
     def _refused(self, error: Exception) -> DatabaseError:
-        return DatabaseError(f"{self.product}: {error}.")
+        reason = str(error).rstrip(" .\n")
+        return DatabaseError(f"{self.product}: {reason}.")
 
     @contextmanager
     def transaction(self) -> Generator[None]:

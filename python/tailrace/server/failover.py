@@ -105,9 +105,9 @@ class Servers:
                 raise _AwayError(refused) from error
             raise refused from error
         except (OSError, ValueError, http.client.HTTPException) as error:
-            reason = getattr(error, "reason", str(error) or type(error).__name__)
+            reason = str(getattr(error, "reason", str(error) or type(error).__name__)).rstrip(".")
             away = TailraceServerError(
-                f"The watermark server {url} can't be asked: {reason!s:.300}. Check the "
+                f"The watermark server {url} can't be asked: {reason:.300}. Check the "
                 "URL, and that `tailrace watermark-server` runs there.",
                 condition="TAILRACE_SERVER_UNREACHABLE",
                 parameters={"server": url},
@@ -165,6 +165,6 @@ def _place(url: str) -> str | None:
 
 def _reason(body: bytes) -> str:
     try:
-        return str(json.loads(body)["detail"])
+        return str(json.loads(body)["detail"]).rstrip(".")
     except (ValueError, KeyError, TypeError):
         return "it gives no reason"

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.server.decisions import drop
 from tailrace.server.hosts import INHERITED
-from tailrace.server.names import Inputs, shown_some
+from tailrace.server.names import Inputs, shown_client, shown_some
 from tailrace.server.reporter import LIVE_FOR, Client, RefusedError
 from tailrace.server.rules import known
 from tailrace.server.times import SECOND
@@ -52,9 +52,10 @@ def check_run(app: App, report: Report, journal: Journal) -> None:
     if not is_goodbye and not journal.was_replaced(client, report.run):
         return
     shown = f"the run {report.run!r}" if report.run else "a client that names no run"
+    query = shown_client(report.client, report.query or client.query)
     raise RefusedError(
-        f"{shown} of {report.client!r} was replaced by the run {client.run!r}, which reports now: stop this "
-        f"one. To go back to it, remove the client {report.client!r} first",
+        f"{shown} of {query} was replaced by the run {client.run!r}, which reports now: stop this one. To go "
+        f"back to it, remove the client {report.client!r} first",
         REPLACED,
     )
 
@@ -132,7 +133,7 @@ def rivals(app: App, report: Report, moment: Moment) -> dict[str, list[Rival]]:
     for reported in report.operators:
         operator = app.operators.get(reported.operator)
         if operator is not None and operator.reporters.keys() - {report.client}:
-            found[operator.name] = _of_same_input(operator, report.client, reported, moment)
+            found[operator.name] = _of_same_input(operator, report, reported, moment)
             took.update(rival.reporter.client.name for rival in found[operator.name])
     for reported in report.operators:
         if reported.operator in found:
@@ -141,8 +142,10 @@ def rivals(app: App, report: Report, moment: Moment) -> dict[str, list[Rival]]:
     return found
 
 
-def _of_same_input(operator: Operator, client: str, reported: OperatorReport, moment: Moment) -> list[Rival]:
-    own = operator.reporters.get(client)
+def _of_same_input(
+    operator: Operator, report: Report, reported: OperatorReport, moment: Moment
+) -> list[Rival]:
+    own = operator.reporters.get(report.client)
     # The same inputs as before were checked before.
     if reported.reads is None or (own is not None and own.settings.reads == tuple(reported.reads)):
         return []
@@ -150,13 +153,13 @@ def _of_same_input(operator: Operator, client: str, reported: OperatorReport, mo
     inputs = Inputs(reported.reads)
     for name, shared in operator.sharing(inputs).items():
         other = operator.reporters[name]
-        if name == client:
+        if name == report.client:
             continue
         if other.client.is_live(moment):
-            raise RefusedError(_conflict(operator.name, client, name, shared), CONFLICT)
+            raise RefusedError(_conflict(operator.name, report, other.client, shared), CONFLICT)
         rest = inputs.lacking(other.settings.reads or ())
         if rest:
-            raise RefusedError(_left_over(operator.name, client, other, shared, rest), CONFLICT)
+            raise RefusedError(_left_over(operator.name, report, other.client, shared, rest), CONFLICT)
         found.append(Rival(other, f"reads {shared!r} too", wholly=True))
     return found
 
@@ -198,21 +201,24 @@ def replace(app: App, operator: Operator, gone: Rival, by: Client, moment: Momen
     journal.add_audit(app, moment.at, ("replace", operator.name, None, name, BY_SERVER, reason[:2_000]))
 
 
-def _left_over(operator: str, client: str, other: Reporter, shared: str, rest: list[str]) -> str:
-    gone = other.client.name
-    why = "has ended" if other.client.leaving else "isn't heard of any more"
+def _left_over(operator: str, report: Report, other: Client, shared: str, rest: list[str]) -> str:
+    why = "has ended" if other.leaving else "isn't heard of any more"
+    this = shown_client(report.client, report.query, report.run)
+    gone = shown_client(other.name, other.query, other.run)
     return (
-        f"{operator!r} was reported by {gone!r} too, which {why}. {client!r} has {shared!r} of what that "
-        f"had, but not {shown_some(rest)}, where {gone!r} may have left rows unread. Start {gone!r} again, "
-        f"give {client!r} an operator= of its own, or remove the client {gone!r} for good"
+        f"{operator!r} was reported by {gone} too, which {why}. {this} has {shared!r} of what that had, but "
+        f"not {shown_some(rest)}, where the former may have left rows unread. Start the former again, give "
+        f"this query an operator= of its own, or remove the client {other.name!r} for good"
     )
 
 
-def _conflict(operator: str, client: str, other: str, shared: str) -> str:
+def _conflict(operator: str, report: Report, other: Client, shared: str) -> str:
+    this = shown_client(report.client, report.query, report.run)
     return (
-        f"{operator!r} is reported by two queries that live, {client!r} and {other!r}, and both of them have "
-        f"{shared!r}: one would be told what the other has read. Give each an operator= of its own, or stop "
-        f"one; a query that has crashed is taken for a live one for {LIVE_FOR // SECOND} s"
+        f"{operator!r} is reported by two queries that live, {this} and "
+        f"{shown_client(other.name, other.query, other.run)}, and both of them have {shared!r}: one would be "
+        "told what the other has read. Give each an operator= of its own, or stop one; a query that has "
+        f"crashed is taken for a live one for {LIVE_FOR // SECOND} s"
     )
 
 
@@ -232,8 +238,8 @@ def check_sources_first(app: App, report: Report) -> None:
     ):
         return
     raise RefusedError(
-        f"the run {report.run!r} of {client.name!r} has ended, or was refused with what it reads: report its "
-        "sources first",
+        f"the run {report.run!r} of {shown_client(client.name, report.query or client.query)} has ended, or "
+        "was refused with what it reads: report its sources first",
         CONFLICT,
     )
 

@@ -18,6 +18,8 @@ NAME_PATTERN = r"^[^\x00-\x1f\x7f-\x9f]+$"
 _UNFIT = r"\x00-\x1f\x7f-\x9f\ud800-\udfff"
 _CONTROL = re.compile(f"[{_UNFIT}]")
 _ENCODED = re.compile(f"[{_UNFIT}%]")
+# Marks of direction, embeddings, overrides and isolates of Unicode's bidirectional algorithm.
+_DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _KEPT = 183
 _HASHED = 16
 
@@ -71,6 +73,22 @@ def shown_some(names: Sequence[str], most: int = 5, *, quoted: bool = True, of: 
     count = len(names) if of is None else of
     shown = ", ".join(repr(name) if quoted else name for name in names[:most])
     return shown if count <= most else f"{shown} and {count - min(most, len(names)):,} others"
+
+
+def plain(name: str) -> str:
+    """A name whose marks of direction are written out, so that they don't reorder the text around it.
+
+    U+202E would turn the rest of a line around; it is shown as its escape.
+    """
+    return _DIRECTIONS.sub(lambda found: f"\\u{ord(found[0]):04x}", name)
+
+
+def shown_client(client: str, query: str | None, run: str = "") -> str:
+    """A query in an error: its name, if it has one, the id in its checkpoint, and its start."""
+    start = f", run {run!r}" if run else ""
+    return (
+        f"the query {query!r} (id {client!r}{start})" if query else f"the query of the id {client!r}{start}"
+    )
 
 
 class Inputs:

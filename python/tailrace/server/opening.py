@@ -126,7 +126,8 @@ def read_store(given: str | None, file: Path | None) -> str:
         lines = file.read_text("utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise TailraceServerError(
-            f"The store's URL can't be read from {file}: {error}.",
+            f"The store's URL can't be read from {file}: {error}. Name a text file with the URL in its first "
+            "line, which the server's user may read.",
             condition="TAILRACE_SERVER_STORE_INVALID",
             parameters={"store": str(file)},
         ) from error

@@ -19,7 +19,7 @@ from tailrace.server import consequences
 from tailrace.server.answers import Standing
 from tailrace.server.api import known_app, reader_of
 from tailrace.server.choice import TABS, Choice, tabs_of
-from tailrace.server.names import MAX_NAME, shown_some
+from tailrace.server.names import MAX_NAME, plain, shown_some
 from tailrace.server.protocol import Name, OverrideRequest
 from tailrace.server.sections import shown, shown_hosts
 from tailrace.server.times import shown_lag, shown_time
@@ -43,6 +43,17 @@ def percent(share: str) -> str:
     return f"{(Decimal(share) * 100).normalize():f} %"
 
 
+def isolated(name: str) -> Markup:
+    """A name from a query or a log: whatever its direction, it doesn't reorder the text around it."""
+    return Markup("<bdi>{}</bdi>").format(name)
+
+
+def floored(passed: int, expected: int) -> str:
+    """The share of hosts that have passed, in percent: 100.00 % only if all have."""
+    hundredths = 10_000 * passed // expected if expected else 10_000
+    return f"{hundredths // 100}.{hundredths % 100:02d} %"
+
+
 TEMPLATES = Environment(
     loader=PackageLoader("tailrace.server"),
     autoescape=True,
@@ -56,6 +67,9 @@ _FILTERS: dict[str, Callable[..., str]] = {
     "percent": percent,
     "number": "{:,}".format,
     "some": partial(shown_some, most=_MISSING, quoted=False),
+    "name": isolated,
+    "plain": plain,
+    "floored": floored,
 }
 TEMPLATES.filters |= _FILTERS
 # OpenAPI leaves out what a route or a type doesn't have.
@@ -99,6 +113,8 @@ async def page(request: Request, choice: _Chosen) -> HTMLResponse:
     choice = replace(choice, app=choice.app or next(iter(names), ""))
     html = TEMPLATES.get_template("page.html").render(
         prefix=request.app.state.prefix,
+        # As the browser names this server.
+        address=f"{request.url.scheme}://{request.url.netloc}{request.app.state.prefix}",
         choice=choice,
         states=get_args(Standing),
         are_many=len(names) > TABS,

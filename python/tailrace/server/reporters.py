@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tailrace.server.names import shown_some
+from tailrace.server.names import plain, shown_some
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ def shown_holders(reporters: Sequence[Mapping[str, Any]], label: str | None = No
     found = [r for r in reporters if r["holds"]] or (reporters if len(reporters) == 1 else [])
     names = [shown_name(r, reporters) for r in found]
     texts = [
-        f"{r['label']} of {name}" if r["label"] not in {None, "", label} else name
+        f"{plain(r['label'])} of {name}" if r["label"] not in {None, "", label} else name
         for r, name in zip(found, names, strict=True)
     ]
     return shown_some(texts, _HOLDERS, quoted=False)
@@ -32,19 +32,20 @@ def shown_holders(reporters: Sequence[Mapping[str, Any]], label: str | None = No
 def shown_name(reporter: Mapping[str, Any], reporters: Sequence[Mapping[str, Any]]) -> str:
     """A reporter's query: its name, or the id in its checkpoint; both if another query has the name, too."""
     same = {r["client"] for r in reporters if r["query"] == reporter["query"]}
-    return reporter["query"] if reporter["query"] and len(same) == 1 else shown_query(reporter)
+    return plain(reporter["query"]) if reporter["query"] and len(same) == 1 else shown_query(reporter)
 
 
 def shown_query(reporter: Mapping[str, Any]) -> str:
     """A reporter's query: its name, if it has one, and the id in its checkpoint."""
-    return f"{reporter['query']} ({reporter['client']})" if reporter["query"] else reporter["client"]
+    client = plain(reporter["client"])
+    return f"{plain(reporter['query'])} ({client})" if reporter["query"] else client
 
 
 def shown_reads(reporter: Mapping[str, Any]) -> str:
     """The inputs or outputs of a reporter."""
-    names: list[str] = reporter["reads"] or []
+    names: list[str] = [plain(name) for name in reporter["reads"] or []]
     text = shown_some(names, _READS, quoted=False, of=reporter["reads_count"])
-    return f"{text} (parts of {reporter['logs']})" if reporter["logs"] else text
+    return f"{text} (parts of {plain(reporter['logs'])})" if reporter["logs"] else text
 
 
 def shown_standing(reporter: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from tailrace.server.api import known_app
 from tailrace.server.charts import MAX_SERIES, lag_chart, topology
 from tailrace.server.choice import HOSTS
 from tailrace.server.ledger import HISTORY_KEPT
-from tailrace.server.names import shown_some
+from tailrace.server.names import plain, shown_some
 from tailrace.server.reporters import shown_holders, shown_name, shown_reads
 from tailrace.server.times import NEVER, shown_lag, shown_time
 
@@ -87,7 +87,8 @@ def shown_hosts(ledger: Ledger, choice: Choice) -> dict[str, Any]:
 
 def _host(host: HostState, state: AppState) -> str:
     of = next(len(o.reporters) for o in state.topology if o.operator == host.operator)
-    return f"{host.host} of {' and '.join(host.queries)}" if of > 1 else host.host
+    name = plain(host.host)
+    return f"{name} of {plain(' and '.join(host.queries))}" if of > 1 else name
 
 
 def _slowest(app: App, state: AppState, limits: Limits) -> str:
@@ -105,7 +106,7 @@ def _held_by(operator: OperatorState) -> str:
     """The queries that hold back an operator, where they aren't obvious."""
     if len(operator.reporters) > 1:
         return shown_holders([reporter.model_dump() for reporter in operator.reporters], operator.label)
-    return next((reporter.query for reporter in operator.reporters if reporter.query), "")
+    return next((plain(reporter.query) for reporter in operator.reporters if reporter.query), "")
 
 
 def _reported_by(operator: OperatorState) -> str:

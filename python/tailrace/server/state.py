@@ -162,6 +162,31 @@ class Operator:
                 found[client] = [names[i] for i in first], len(places)
         return found
 
+    def holding(self, output: int | None, forget_after: int) -> set[str]:
+        """The clients that hold back the output low watermark, rather than something upstream.
+
+        Args:
+            output: the low watermark.
+            forget_after: Limits.forget_hosts_after.
+        """
+        found: set[str] = set()
+        apart = self.apart() if self.is_source else {}
+        for name, reporter in self.reporters.items():
+            if self.is_source:
+                hosts = reporter.hosts.counted()
+                slowest, _ = hosts.extent()
+                lacks = bool(hosts.counting()) and slowest is None and output is None
+                own = None if slowest is None else hosts.low_watermark(self.completeness())
+                is_least = lacks or (own is not None and output is not None and own <= output)
+            else:
+                least = known(reporter.least_group())
+                is_least = bool(reporter.groups) and (
+                    least is None or (output is not None and least <= output)
+                )
+            if is_least or name in apart or reporter.holds_all(forget_after):
+                found.add(name)
+        return found
+
     def node(self, forget_after: int) -> Node:
         """The operator as the rules see it.
 

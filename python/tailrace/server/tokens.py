@@ -92,14 +92,16 @@ def read_token(token_file: Path | None, variable: str = TOKEN_VARIABLE) -> str |
         token = os.environ.get(variable) if token_file is None else token_file.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise TailraceServerError(
-            f"The token can't be read from {source}: {error}.",
+            f"The token can't be read from {source}: {error}. Name a text file with the token alone, which "
+            "the server's user may read.",
             condition="TAILRACE_SERVER_TOKEN_INVALID",
             parameters={"source": source},
         ) from error
     if token is None or (len(token) >= _LEAST_TOKEN and token.isascii() and token.isprintable()):
         return token
     raise TailraceServerError(
-        f"The token in {source} is no good: it takes one line of at least {_LEAST_TOKEN} ASCII characters.",
+        f"The token in {source} isn't one line of at least {_LEAST_TOKEN} printable ASCII characters. Make "
+        "one, for instance with `openssl rand -hex 32`.",
         condition="TAILRACE_SERVER_TOKEN_INVALID",
         parameters={"source": source},
     )

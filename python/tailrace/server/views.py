@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tailrace.server import answers
 from tailrace.server.protocol import MissingHost
-from tailrace.server.rules import allowed, known
+from tailrace.server.rules import allowed
 from tailrace.server.times import EARLIEST
 from tailrace.server.topology import held_by
 
@@ -118,7 +118,7 @@ def _operator_state(
     counting = None if hosts is None else hosts.counting()
     slowest, fastest = (None, None) if hosts is None else hosts.extent()
     reporters = sorted(operator.reporters.values(), key=lambda reporter: -reporter.reported_at)
-    holding = _holding(operator, output, forget_after)
+    holding = operator.holding(output, forget_after)
     return answers.OperatorState(
         operator=operator.name,
         kind=operator.kind,
@@ -154,25 +154,6 @@ def _label(reporters: Sequence[Reporter]) -> str | None:
         return None
     more = f" and {len(labels) - _LABELS:,} others" if len(labels) > _LABELS else ""
     return "; ".join(labels[:_LABELS]) + more
-
-
-def _holding(operator: Operator, output: int | None, forget_after: int) -> set[str]:
-    """The clients for which an operator's output low watermark waits, rather than for what is upstream."""
-    found: set[str] = set()
-    apart = operator.apart() if operator.is_source else {}
-    for name, reporter in operator.reporters.items():
-        if operator.is_source:
-            hosts = reporter.hosts.counted()
-            slowest, _ = hosts.extent()
-            lacks = bool(hosts.counting()) and slowest is None and output is None
-            own = None if slowest is None else hosts.low_watermark(operator.completeness())
-            is_least = lacks or (own is not None and output is not None and own <= output)
-        else:
-            least = known(reporter.least_group())
-            is_least = bool(reporter.groups) and (least is None or (output is not None and least <= output))
-        if is_least or name in apart or reporter.holds_all(forget_after):
-            found.add(name)
-    return found
 
 
 def _reporter_state(

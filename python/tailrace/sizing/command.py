@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -207,6 +209,14 @@ def load_of(parsed: argparse.Namespace) -> Load:
     )
 
 
+def _of_options(text: str) -> str:
+    """A sentence about fields of the load, with the options that they come from."""
+    known = {field.name: f"--{field.name.replace('_', '-')}" for field in fields(Load)}
+    options = known | {"origins": "--replays"}
+    priced = re.sub(r"The price (\w+)", lambda found: f"--price-{found[1].replace('_', '-')}", text)
+    return re.sub(r"(?<!-)\b[a-z_]+\b", lambda found: options.get(found[0], found[0]), priced)
+
+
 def run(parsed: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     """Calculates and prints. Returns the exit code.
 
@@ -221,7 +231,7 @@ def run(parsed: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     try:
         asked = load_of(parsed)
     except ValueError as error:
-        parser.error(str(error))
+        parser.error(_of_options(str(error)))
     sized = size(asked)
     if parsed.json:
         print(as_json(sized))

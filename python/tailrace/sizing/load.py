@@ -112,10 +112,11 @@ class Load:
                 least = "above 0" if name in optional else "0 or more"
                 raise ValueError(f"{name} has to be {least}, and is {value:g}.")
         if self.window <= 0:
-            raise ValueError("before and after are both 0: the join has no window.")
+            raise ValueError("before and after are both 0: the join has no window. Set one of them.")
         if self.release_every is not None and self.release_every > self.window:
             raise ValueError(
-                "release_every is longer than the window: rows would wait longer than they match."
+                "release_every is longer than the window: rows would wait longer than they match. Set it to "
+                "at most before + after."
             )
 
     def _check_numbers(self) -> None:

@@ -9,14 +9,15 @@ from matrix.shape import Call, Refusal
 
 INVALID = "TAILRACE_OPTION_INVALID"
 NEEDS = "TAILRACE_OPTION_NEEDS"
-CONFLICT = "TAILRACE_JOIN_OPTION_CONFLICT"
+CONFLICT = "TAILRACE_OPTION_CONFLICT"
+INNER = "TAILRACE_JOIN_OPTION_CONFLICT"
 
 
 def _join(condition: str, **options: Any) -> Refusal:  # noqa: ANN401
     return _one("join", condition, after="30 seconds", **options)
 
 
-def _one(operator: str, condition: str, **options: Any) -> Refusal:  # noqa: ANN401
+def _one(operator: str, condition: str, /, **options: Any) -> Refusal:  # noqa: ANN401
     told = "-".join(f"{name}={value}" for name, value in options.items())
     return Refusal(f"{operator}-{told}", (Call(operator, options),), condition)
 
@@ -36,7 +37,7 @@ def _label(**options: Any) -> Call:  # noqa: ANN401
 
 REFUSALS: tuple[Refusal, ...] = (
     *(
-        _join(CONFLICT, how="inner", **option)
+        _join(INNER, how="inner", **option)
         for option in (
             {"match": "first"},
             {"max_matches": 2},
@@ -50,11 +51,11 @@ REFUSALS: tuple[Refusal, ...] = (
         )
     ),
     _join(NEEDS, one_to_one=True),
-    _join(INVALID, how="inner", one_to_one=True, salted_keys=[1]),
+    _join(CONFLICT, how="inner", one_to_one=True, salted_keys=[1]),
     _join(NEEDS, release="decided"),
     _join(NEEDS, release="decided", match="first", before="5 seconds"),
     *(
-        _join(INVALID, release="decided", match="first", **option)
+        _join(CONFLICT, release="decided", match="first", **option)
         for option in (
             {"early": "10 seconds"},
             {"horizons": ["10 seconds"]},
@@ -62,15 +63,17 @@ REFUSALS: tuple[Refusal, ...] = (
             {"idle_timeout": "1 hour"},
         )
     ),
-    _join(INVALID, amend_for="1 minute", late_labels=False),
+    _join(CONFLICT, amend_for="1 minute", late_labels=False),
     _join(INVALID, amend_for="0 seconds"),
     *(_join(NEEDS, emit=emit) for emit in ("changes", "late_positives", "defer")),
-    _join(INVALID, early="10 seconds", horizons=["5 seconds"]),
-    _join(INVALID, early="10 seconds", emit="changes"),
+    _join(CONFLICT, early="10 seconds", horizons=["5 seconds"]),
+    _join(CONFLICT, early="10 seconds", emit="changes"),
     _join(INVALID, horizons=["10 seconds", "5 seconds"]),
     _join(INVALID, horizons=["31 seconds"]),
+    _join(INVALID, early="31 seconds"),
+    _join(NEEDS, salt_buckets=8),
     _join(INVALID, salted_keys=[1], salt_buckets=1),
-    _join(INVALID, salted_keys=[1], on_late="mark"),
+    _join(CONFLICT, salted_keys=[1], on_late="mark"),
     _join(INVALID, max_matches=0),
     _join(INVALID, how="outer"),
     _one("as_of", INVALID, on_late="emit"),
@@ -84,13 +87,13 @@ REFUSALS: tuple[Refusal, ...] = (
     _examples("no label", "TAILRACE_EXAMPLES_NO_LABEL"),
     _examples(
         "attribution and amend_for",
-        INVALID,
+        CONFLICT,
         _label(attribution=tailrace.linear()),
         amend_for="1 minute",
     ),
     _examples(
         "attribution with before and horizons",
-        INVALID,
+        CONFLICT,
         _label(attribution=tailrace.linear(), before="5 seconds"),
         Call("Examples.horizons", {"horizons": ["10 seconds"]}),
     ),
@@ -107,8 +110,11 @@ REFUSALS: tuple[Refusal, ...] = (
     _one("accurate_watermark", NEEDS, server="http://127.0.0.1:1"),
     _one("accurate_watermark", NEEDS, app="app"),
     _one("accurate_watermark", NEEDS, token="shown"),  # noqa: S106 - of nobody
+    _one("accurate_watermark", NEEDS, operator="source"),
     _one("accurate_watermark", INVALID, completeness="0%"),
     _one("accurate_watermark", INVALID, hosts=[]),
+    _one("stamped_watermark", INVALID, partitions=[]),
+    _one("stamped_watermark", INVALID, delay="-1 second"),
     Refusal(
         "stamp_watermark-another watermark", (Call("stamp_watermark"),), "TAILRACE_WATERMARK_STAMP_SOURCE"
     ),
@@ -116,6 +122,7 @@ REFUSALS: tuple[Refusal, ...] = (
     _one("filter_replays", INVALID, disorder=5000),
     _one("recursively", NEEDS, on_cycle="drop"),
     _one("recursively", NEEDS, on_cycle="mark"),
+    _one("recursively", NEEDS, on_limit="drop"),
     _one("recursively", INVALID, max_depth=0),
     *(
         Refusal(
@@ -127,6 +134,7 @@ REFUSALS: tuple[Refusal, ...] = (
             ("offset", INVALID, {"window": "10 seconds", "offset": "10 seconds"}),
             ("upstreams", NEEDS, {"upstreams": ["source"]}),
             ("app", NEEDS, {"app": "app"}),
+            ("operator", NEEDS, {"operator": "sink"}),
             ("format", NEEDS, {"format": "delta"}),
             ("another server", "TAILRACE_WINDOWS_SERVER", {"server": "http://127.0.0.1:1", "app": "app"}),
         )

@@ -57,7 +57,8 @@ final class CallDocumentSuite extends AnyFunSuite {
 
   test("a timedelta longer than a Long has is no duration") {
     val span = read("""{"of": 86399999999999999999}""")(_.apply("of").duration)
-    assert(span.micros.isEmpty && span.toString == "86399999999999999999 microseconds")
+    assert(span.micros.isEmpty)
+    assert(span.toString == "999999999 days 23 hours 59 minutes 59 seconds 999 milliseconds 999 microseconds")
   }
 
   test("a call of another version: a field too many, one that is missing, none at all") {

@@ -24,6 +24,22 @@ class DurationsSuite extends SparkSuite {
     assert(arguments.millis("after", "1 millisecond") == 1)
   }
 
+  test("a refused timedelta is shown in units, as Spark reads it") {
+    Seq(
+      -10000000L -> "-10 seconds",
+      -5400000000L -> "-1 hour -30 minutes",
+      -1L -> "-1 microsecond",
+      0L -> "0 seconds",
+      90000000L -> "1 minute 30 seconds"
+    ).foreach { case (micros, text) =>
+      val e = intercept[TailraceAnalysisException](
+        arguments.duration("after", TimeSpan.ofMicros(micros), least = Long.MaxValue)
+      )
+      assert(e.getMessageParameters.get("value") == text)
+      assert(Durations.read(text).contains(micros))
+    }
+  }
+
   private val arguments = new Arguments("tailrace.join")
 
   private def refused(text: String, least: Long = 0, bound: String = "of zero or more"): Unit =

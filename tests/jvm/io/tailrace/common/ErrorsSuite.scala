@@ -57,6 +57,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_JOIN_WATERMARK_SHARED" -> JoinErrors.watermarkShared("tailrace.join"),
     "TAILRACE_JOIN_OPTION_CONFLICT" -> JoinErrors.optionConflict("match", "V"),
     "TAILRACE_OPTION_INVALID" -> Errors.optionInvalid("tailrace.join", "how", "V", "A"),
+    "TAILRACE_OPTION_CONFLICT" -> Errors.optionConflict("tailrace.join", "early", "V", "horizons", "R"),
     "TAILRACE_OPTION_NEEDS" -> Errors.optionNeeds("tailrace.join", "on_future", "V", "N"),
     "TAILRACE_COLUMN_NOT_FOUND" -> Errors.columnNotFound("tailrace.join", "on", "C", "F", Seq("A", "B")),
     "TAILRACE_COLUMN_AMBIGUOUS" -> Errors.columnAmbiguous("tailrace.join", "on", "C", "F"),
@@ -265,6 +266,21 @@ final class ErrorsSuite extends AnyFunSuite {
         assert(message.contains(value), s"$name is not in: $message")
       }
     }
+  }
+
+  test(
+    "a parameter that ends with a full stop, such as the text of another library, ends no sentence twice"
+  ) {
+    all.foreach { case (condition, error) =>
+      val names = error.asInstanceOf[SparkThrowable].getMessageParameters.asScala.keys
+      val text = Errors.message(condition, names.map(_ -> "It failed.\n").toMap)
+      assert(!text.replace("...", "").contains(".."), condition)
+      // A reason without a full stop ends its sentence, too.
+      val unended = names.map(name => name -> (if (name == "reason") "It failed" else "V")).toMap
+      assert("It failed(?![.:;,)])".r.findFirstIn(Errors.message(condition, unended)).isEmpty, condition)
+    }
+    val columns = Errors.columnNotFound("tailrace.join", "on", "C", "F", Seq("a", "...")).getMessage
+    assert(columns.endsWith("Name one of these: a, ...."))
   }
 
   test("a refusal before a query starts is an analysis error, damage to state isn't") {

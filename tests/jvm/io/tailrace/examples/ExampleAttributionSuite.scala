@@ -23,7 +23,7 @@ final class ExampleAttributionSuite extends AnyFunSuite {
       """{"kind": "position", "weights": [5e-05, 0.9999, 5e-05]}""" -> "position 5e-05 0.9999 5e-05",
       """{"kind": "position", "weights": [1.25e-10, 1.0, 0.3333333333333333]}""" ->
         "position 1.25e-10 1.0 0.3333333333333333"
-    ).foreach { case (json, text) => assert(read(json).toString == text) }
+    ).foreach { case (json, text) => assert(read(json).stored == text) }
   }
 
   test("the attribution that a text stands for") {
@@ -45,7 +45,7 @@ final class ExampleAttributionSuite extends AnyFunSuite {
     }
     assert(
       refused(ExampleAttribution("time_decay", halfLife = Some(TimeSpan.ofMicros(0)))) ==
-        ("time_decay 0 microseconds", "time_decay of a duration above zero, such as 1 hour")
+        ("time_decay 0 seconds", "time_decay of a duration above zero, such as 1 hour")
     )
     assert(
       refused(ExampleAttribution("position", weights = Seq(0.5, 0.4))) ==

@@ -77,9 +77,17 @@ final class WaitTextSuite extends AnyFunSuite {
     assert(of(source.copy(server = Some(true))) == s"$head$holds; the watermark server decides on it.")
     val early = source.copy(low = Some(at(2)))
     assert(
-      of(early).endsWith("all hosts have passed it, so supposedly a watermark server holds it for others.")
+      of(early).endsWith(
+        "; all hosts have passed it, so supposedly it waits at a watermark server for another query, which the " +
+          "server's page and `tailrace watermarks` name."
+      )
     )
     assert(!of(early.copy(server = Some(false))).contains("supposedly"))
+    Seq(None, Some(true)).foreach { server =>
+      val told = early.copy(server = server, holders = Seq("hourly-b"))
+      assert(of(told).endsWith("; at the watermark server it waits for the query 'hourly-b'."))
+      assert(of(told.copy(holders = Seq("a", "b"))).endsWith(" waits for the queries 'a', 'b'."))
+    }
     val none = SourceFacts("clicks", None, 2, Seq("a") -> 1, Seq("b" -> at(5)))
     assert(
       of(

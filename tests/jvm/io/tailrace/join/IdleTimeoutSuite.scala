@@ -222,11 +222,9 @@ final class IdleTimeoutSuite extends SparkSuite {
     assert(wrong.getCondition == "TAILRACE_OPTION_INVALID" && wrong.getMessage.contains("`idle_timeout`"))
     val decided =
       intercept[TailraceAnalysisException](hour.copy(release = "decided", `match` = "first").settings)
-    assert(
-      decided.getMessage.contains("`release`") && decided.getMessage.contains(
-        "'closed' if `idle_timeout` is there"
-      )
-    )
+    assert(decided.getCondition == "TAILRACE_OPTION_CONFLICT")
+    assert(decided.getMessageParameters.get("argument") == "release")
+    assert(decided.getMessageParameters.get("other") == "idle_timeout")
     withConf("spark.sql.streaming.noDataMicroBatches.enabled" -> false) {
       checkRefused("TAILRACE_JOIN_CLOSES_IN_NO_BATCH")(query()((_, _, _) => ()))
     }

@@ -26,6 +26,33 @@ final class PinnedSettingSuite extends AnyFunSuite {
     )
   }
 
+  test("horizons are named as the query gives them, and those of a checkpoint as it may have given them") {
+    def told(words: SettingWords, now: Long*)(was: Long*): Seq[String] = {
+      def text(ends: Seq[Long]) =
+        Option.when(ends.nonEmpty)((ends :+ 60L).map(end => micros(end * 1000000)).mkString(", "))
+      val setting = PinnedSetting.optional("horizons", text(now)).copy(words = words)
+      refused(resumed(setting)(text(was).map("horizons" -> _).toSeq: _*))
+    }
+    val early = SettingWords.Horizons(Some("early"), Some("early"))
+    val several = SettingWords.Horizons(Some("horizons"), Some("early"))
+    val neither = SettingWords.Horizons(None, Some("early"))
+    val examples = SettingWords.Horizons(Some("horizons"), None)
+    assert(told(early, 5)() == Seq("`early` was not given and is now '5 seconds'"))
+    assert(told(early, 9)(5) == Seq("`early` was '5 seconds' and is now '9 seconds'"))
+    assert(
+      told(early, 9)(5, 7) == Seq("`horizons` was '5 seconds, 7 seconds' and `early` is now '9 seconds'")
+    )
+    assert(told(several, 5)() == Seq("`horizons` was not given and is now '5 seconds'"))
+    assert(told(neither)(5) == Seq("`early` or `horizons` was '5 seconds' and is not given now"))
+    assert(told(neither)(5, 7) == Seq("`horizons` was '5 seconds, 7 seconds' and is not given now"))
+    assert(told(examples)(5) == Seq("`horizons` was '5 seconds' and is not given now"))
+    assert(
+      told(several, 5)(5, 7) == Seq(
+        "`horizons` was '5 seconds, 7 seconds' and is now '5 seconds': of several, emit='defer' has only the first"
+      )
+    )
+  }
+
   test("a duration changes in the directions that it may") {
     val changes = Seq[(SettingChange, Boolean, Boolean)](
       (SettingChange.Never, false, false),

@@ -96,10 +96,10 @@ final class RestartDecisionsSuite extends SparkSuite with SlowSuite {
       "emit=changes" -> of(horizons.copy(emit = "changes")),
       "emit=defer" -> of(horizons.copy(emit = "defer")),
       "amend_for" -> of(first.copy(amendFor = Some("20 seconds"))),
-      "salted_keys=1" -> of(first.copy(saltedKeys = Seq(Seq("1")), saltBuckets = 2)),
-      "salted_keys=2" -> of(first.copy(saltedKeys = Seq(Seq("2")), saltBuckets = 2)),
-      "salt_buckets=3" -> of(first.copy(saltedKeys = Seq(Seq("1")), saltBuckets = 3)),
-      "inner,salted_keys=1" -> of(inner.copy(saltedKeys = Seq(Seq("1")), saltBuckets = 2)),
+      "salted_keys=1" -> of(first.copy(saltedKeys = Seq(Seq("1")), saltBuckets = Some(2))),
+      "salted_keys=2" -> of(first.copy(saltedKeys = Seq(Seq("2")), saltBuckets = Some(2))),
+      "salt_buckets=3" -> of(first.copy(saltedKeys = Seq(Seq("1")), saltBuckets = Some(3))),
+      "inner,salted_keys=1" -> of(inner.copy(saltedKeys = Seq(Seq("1")), saltBuckets = Some(2))),
       "eager" -> withConf(TailraceConf.JoinStrategy.key -> "eager")(of(first)),
       "eager,after=60" -> withConf(TailraceConf.JoinStrategy.key -> "eager")(
         of(first.copy(after = "60 seconds"))

@@ -223,7 +223,7 @@ class AmendmentsSuite extends SparkSuite {
   }
 
   test("left rows of hot keys are amended") {
-    query(amending.copy(saltedKeys = Seq(Seq("k")), saltBuckets = 3)) { h =>
+    query(amending.copy(saltedKeys = Seq(Seq("k")), saltBuckets = Some(3))) { h =>
       h.step((0 until 20).map(i => served(92 + i / 10.0, i)), Nil)
       watermark(h, 110)
       val rows = amended(h, engaged(95, 11))

@@ -30,7 +30,7 @@ final class HorizonsPropertySuite extends SparkSuite with ScalaCheckPropertyChec
   private def oracleOf(s: Scenario, ends: Seq[Long], emit: String, delays: (Long, Long)) = new HorizonOracle(
     s.before,
     ends,
-    ends.map(Durations.words),
+    ends.map(end => Durations.words(end)),
     emit,
     s.matching,
     s.maxMatches,

@@ -69,7 +69,9 @@ final class SaltedKeysSuite extends SparkSuite {
       withConf("spark.tailrace.join.strategy" -> strategy) {
         val plain = run(chosen, 3)
         assert(plain.size > 100)
-        assert(run(chosen.copy(saltedKeys = Seq(Seq(7L, "a"), Seq(7, "b")), saltBuckets = 5), 2) == plain)
+        assert(
+          run(chosen.copy(saltedKeys = Seq(Seq(7L, "a"), Seq(7, "b")), saltBuckets = Some(5)), 2) == plain
+        )
       }
     }
   }
@@ -83,7 +85,7 @@ final class SaltedKeysSuite extends SparkSuite {
   }
 
   test("a hot key is the work of several partitions") {
-    val hot = options.copy(saltedKeys = Seq(Seq(7L, "a")), saltBuckets = 8)
+    val hot = options.copy(saltedKeys = Seq(Seq(7L, "a")), saltBuckets = Some(8))
     val times = (0 until 400).map(i => (Long.box(7), "a", new Timestamp(1700000000000L + i * 10), i))
     def taskRows(options: JoinOptions): Seq[Long] = {
       val joined = Tailrace.join(lefts(times.toDF()), rights(times.take(3).toDF()), on, options)
@@ -97,6 +99,17 @@ final class SaltedKeysSuite extends SparkSuite {
     }
   }
 
+  test("a number of buckets without keys is refused, also if it is the default") {
+    val (left, right) = (lefts(Seq.empty[Event].toDF()), rights(Seq.empty[Event].toDF()))
+    checkRefused(
+      "TAILRACE_OPTION_NEEDS",
+      "call" -> "tailrace.join",
+      "argument" -> "salt_buckets",
+      "value" -> "8",
+      "needed" -> "salted_keys"
+    )(Tailrace.join(left, right, on, options.copy(saltBuckets = Some(8))))
+  }
+
   test("what can't be") {
     val (left, right) = (lefts(Seq.empty[Event].toDF()), rights(Seq.empty[Event].toDF()))
     def refused(argument: String, value: String, allowed: String, options: JoinOptions): Unit = checkRefused(
@@ -107,14 +120,21 @@ final class SaltedKeysSuite extends SparkSuite {
       "allowed" -> allowed
     )(Tailrace.join(left, right, on, options))
     val hot = options.copy(saltedKeys = Seq(Seq(7L, "a")))
-    refused("salt_buckets", "1", "a whole number from 2 to 1024", hot.copy(saltBuckets = 1))
-    refused("salt_buckets", "1025", "a whole number from 2 to 1024", hot.copy(saltBuckets = 1025))
+    refused("salt_buckets", "1", "a whole number from 2 to 1024", hot.copy(saltBuckets = Some(1)))
+    refused("salt_buckets", "1025", "a whole number from 2 to 1024", hot.copy(saltBuckets = Some(1025)))
     refused(
       "salted_keys",
       "7",
       "one value for each key column, 2, in each of the keys",
       hot.copy(saltedKeys = Seq(Seq(7)))
     )
-    refused("on_late", "mark", "'drop' with `salted_keys`", hot.copy(onLate = "mark"))
+    checkRefused(
+      "TAILRACE_OPTION_CONFLICT",
+      "call" -> "tailrace.join",
+      "argument" -> "on_late",
+      "value" -> "mark",
+      "other" -> "salted_keys",
+      "reason" -> "a late right row would be emitted once for each bucket"
+    )(Tailrace.join(left, right, on, hot.copy(onLate = "mark")))
   }
 }

@@ -58,12 +58,12 @@ final class UiPageSuite extends SparkSuite {
     val titles = (html \\ "title").map(_.text)
     assert(titles.exists(_.contains("7 rows read in")) && titles.exists(_.endsWith("7 buffered")), titles)
     val began = Instant.parse(progresses.head.timestamp)
-    val labels = (html \\ "text").map(_.text)
-    assert(
-      labels.containsSlice(Seq("began at, UTC", "micro-batch", began.toString.slice(11, 19), "0")),
-      labels
-    )
-    assert(labels.containsSlice(Seq("rows read", "0 to 7 rows")) && labels.contains("duration"), labels)
+    val chart = text(html \\ "figure")
+    assert(chart.contains("rows read, 0 to 7 rows") && chart.contains("duration, 0 to "), chart)
+    assert(chart.contains(s"${began.toString.slice(11, 19)}0"), chart)
+    val svgs = html \\ "svg"
+    assert(svgs.size == 3 && svgs.forall(svg => (svg \ "@width").isEmpty), "as wide as the page")
+    assert((svgs \\ "text").isEmpty, "texts keep their size on a phone")
     val rows = (html \\ "tr").map(row => (row \\ "td").map(_.text))
     assert(rows.contains(Seq("buffered rows", "7", "tailrace_state_rows")))
     assert(text(html).contains(s"Running. Last micro-batch: ${progresses.last.batchId}. Id: id-1."))
@@ -81,10 +81,9 @@ final class UiPageSuite extends SparkSuite {
   }
 
   test("a chart without rows says so, and a long one has a few times") {
-    def texts(points: Seq[BatchPoint]) = (BatchChart.of(points) \\ "text").map(_.text)
     val points = (0L until 60L).map(n => BatchPoint(n, now.plusSeconds(n), 0.5, 0, 0))
-    assert(texts(points.take(1)).contains("always 0 rows"))
-    assert(texts(points).filter(_.matches("12:00:..")).size == 6)
+    assert(text(BatchChart.of(points.take(1))).contains("rows read, always 0 rows"))
+    assert((BatchChart.of(points) \\ "span").map(_.text).count(_.startsWith("12:00:")) == 5)
   }
 
   private def value(group: String, field: String, labels: (String, String)*)(number: Double): MetricValue =
@@ -159,6 +158,41 @@ final class UiPageSuite extends SparkSuite {
           "furthest one, and was idle for 2 s while others had rows. It is stalled."
       )
     )
+  }
+
+  test("another query that holds the watermark at the server is named") {
+    val noon = now.getEpochSecond.toDouble
+    def ofHosts(field: String, labels: (String, String)*)(number: Double) =
+      value("tailrace.watermark", field, ("name" -> "logs") +: labels: _*)(number)
+    val values = Seq(
+      value(ProgressValues.QueryPart, "watermark")(noon),
+      ofHosts("lowWatermark")(noon),
+      ofHosts("hosts")(2),
+      ofHosts("slowest.progress", "host" -> "web-2")(noon + 60)
+    )
+    val holder = ofHosts("heldBy.lowWatermark", "holder" -> "hourly-b")(noon)
+    assert(
+      held(QueryStreams(), values :+ holder: _*)
+        .contains("12:01:00Z; at the watermark server it waits for the query 'hourly-b'.")
+    )
+    assert(held(QueryStreams(), values: _*).contains("it waits at a watermark server for another query"))
+  }
+
+  test("names with marks of direction don't reorder the text around them") {
+    val noon = now.getEpochSecond.toDouble
+    val turned = "web\u202e1"
+    val query = series(turned, "id")
+    val values = Seq(
+      value("tailrace.watermark", "lowWatermark", "name" -> turned)(noon),
+      value("tailrace.watermark", "hosts", "name" -> turned)(2),
+      value("tailrace.watermark", "slowest.progress", "name" -> turned, "host" -> turned)(noon)
+    )
+    query.add(progresses.last, values.groupBy(_.metric.series), QueryStreams())
+    val html = UiPage.of(Seq(query, series("other", "id-2")), now)
+    val isolates = (html \\ "bdi").filter(_.text.contains("\u202e"))
+    assert(isolates.size == 4, "contents, heading, caption, and row")
+    val others = html.toString.replaceAll("(?s)<bdi>.*?</bdi>", "")
+    assert(!others.contains("\u202e") && others.contains("\\u202e"), others)
   }
 
   test("queries that run come first, and contents lead to each") {

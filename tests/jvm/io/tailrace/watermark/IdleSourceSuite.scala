@@ -40,7 +40,7 @@ final class IdleSourceSuite extends HostsWatermarkSuite with SlowSuite {
   }: Unit
 
   private def asking(server: WatermarkServerStub, name: String = "watermark") =
-    whole.copy(server = Some(server.url), app = Some("my app"), operator = name, name = name)
+    whole.copy(server = Some(server.url), app = Some("my app"), operator = Some(name), name = name)
 
   private val rows = logged("a" -> 1, "b" -> 2, "a" -> 12, "b" -> 13, "a" -> 25, "b" -> 26)
 

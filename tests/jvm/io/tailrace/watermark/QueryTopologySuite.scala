@@ -35,7 +35,7 @@ final class QueryTopologySuite extends SparkSuite {
     hosts = Some(Seq("a", "b")),
     server = Some(server.url),
     app = Some("my app"),
-    operator = name,
+    operator = Some(name),
     name = name
   )
 
@@ -179,7 +179,8 @@ final class QueryTopologySuite extends SparkSuite {
     withServer { (server, directory) =>
       val stream = new LoggedStream(spark, directory, sources = 2)({ in =>
         val mine = logs(in.head, source(server, "mine")).select("at", "id")
-        val other = logs(in(1), source(server, "alone").copy(server = None, app = None)).select("at", "id")
+        val other = logs(in(1), source(server, "alone").copy(server = None, app = None, operator = None))
+          .select("at", "id")
         mine.union(other)
       })
       withConf("spark.tailrace.watermark.labels" -> "mine/sink = the dashboard") {

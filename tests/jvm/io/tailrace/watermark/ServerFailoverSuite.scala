@@ -189,7 +189,8 @@ final class ServerFailoverSuite extends AnyFunSuite {
     WatermarkOptions.accurate,
     Some(server),
     app = Some("app"),
-    operator = "source",
+    operator = None,
+    defaultOperator = "source",
     token = None
   )
 

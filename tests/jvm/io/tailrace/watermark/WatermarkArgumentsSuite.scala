@@ -40,10 +40,12 @@ final class WatermarkArgumentsSuite extends HostsWatermarkSuite {
     assert(
       condition(served("http://127.0.0.1:7171").copy(app = None)) == "TAILRACE_OPTION_NEEDS"
     )
-    Seq(whole.copy(app = Some("clicks")), whole.copy(token = Some("secret")), whole.copy(logs = Some("web")))
-      .foreach { options =>
-        assert(condition(options) == "TAILRACE_OPTION_NEEDS", options)
-      }
+    Seq(
+      whole.copy(app = Some("clicks")),
+      whole.copy(operator = Some("source")),
+      whole.copy(token = Some("secret")),
+      whole.copy(logs = Some("web"))
+    ).foreach(options => assert(condition(options) == "TAILRACE_OPTION_NEEDS", options))
     Seq("mark", "fail").foreach { action =>
       assert(condition(whole.copy(onFuture = action)) == "TAILRACE_OPTION_NEEDS", action)
     }
@@ -64,9 +66,9 @@ final class WatermarkArgumentsSuite extends HostsWatermarkSuite {
       served("http://my_host:7171"),
       served("http://127.0.0.1:7171").copy(hosts = Some((0 to 100000).map(_.toString))),
       served("http://127.0.0.1:7171").copy(hosts = Some((0 to 50000).map(i => s"$i" + "h" * 190))),
-      served("http://127.0.0.1:7171").copy(operator = ""),
-      served("http://127.0.0.1:7171").copy(operator = "a\nb"),
-      served("http://127.0.0.1:7171").copy(operator = "o" * 201),
+      served("http://127.0.0.1:7171").copy(operator = Some("")),
+      served("http://127.0.0.1:7171").copy(operator = Some("a\nb")),
+      served("http://127.0.0.1:7171").copy(operator = Some("o" * 201)),
       served("http://127.0.0.1:7171").copy(app = Some("a\u0085b")),
       served("http://127.0.0.1:7171").copy(token = Some("a\nb"))
     ).foreach(options => assert(condition(options) == "TAILRACE_OPTION_INVALID", options))

@@ -167,7 +167,7 @@ final class EraseSuite extends SparkSuite with SlowSuite {
   test("subjects of a table, and rows of a hot key once") {
     import spark.implicits._
     withDirectory { d =>
-      val options = NeverLate.options().copy(saltedKeys = Seq(Seq("hot")), saltBuckets = 3)
+      val options = NeverLate.options().copy(saltedKeys = Seq(Seq("hot")), saltBuckets = Some(3))
       val h = new StreamHarness(spark, d)(NeverLate.query(options)).start()
       def rows(k: String) = (1 to 4).map(i => Served(k, Times.seconds(i.toDouble), i))
       h.step(rows("hot") ++ rows("b") ++ rows("c"), Seq("hot", "b", "c").map(Engaged(_, Times.seconds(2), 7)))
@@ -300,9 +300,13 @@ final class EraseSuite extends SparkSuite with SlowSuite {
       assert(refused("rid + 1").startsWith("DATATYPE_MISMATCH"))
       assert(refused("rid = ").startsWith("PARSE_SYNTAX_ERROR"))
       val both = EraseOptions(Some("rid = 3"), Some(spark.range(3).toDF("rid")))
-      Seq(EraseOptions(), both, EraseOptions(Some("rid = 3"), operators = Seq(4))).foreach { options =>
+      Seq(
+        EraseOptions() -> "INVALID",
+        both -> "CONFLICT",
+        EraseOptions(Some("rid = 3"), operators = Seq(4)) -> "INVALID"
+      ).foreach { case (options, condition) =>
         val e = intercept[Exception](Tailrace.erase(spark, d.getPath, options))
-        assert(conditionOf(e) == "TAILRACE_OPTION_INVALID")
+        assert(conditionOf(e) == s"TAILRACE_OPTION_$condition")
       }
       assert(filesOf(d) == before)
       assert(counts(erase(d, "right.id = 3 OR right.rid IN (1, 2)"))("right") > 0)

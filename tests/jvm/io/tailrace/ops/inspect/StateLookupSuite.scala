@@ -86,7 +86,7 @@ final class StateLookupSuite extends SparkSuite with SlowSuite {
   }
 
   Seq(
-    ("hot keys", Nil, kept.copy(saltedKeys = Seq(Seq("key 1"), Seq("key 3")), saltBuckets = 3)),
+    ("hot keys", Nil, kept.copy(saltedKeys = Seq(Seq("key 1"), Seq("key 3")), saltBuckets = Some(3))),
     ("no hot keys", Seq(Campaign), kept),
     ("pairs", Seq(Campaign), kept.copy(how = "inner"))
   ).foreach { case (name, tags, options) =>

@@ -243,7 +243,8 @@ final class StateSourceSuite extends SparkSuite with SlowSuite {
   test("the parts of hot keys aren't seen: each row is there once") {
     withDirectory { d =>
       val h =
-        new StreamHarness(spark, d)(join(batch.copy(saltedKeys = Seq(Seq("a")), saltBuckets = 3))).start()
+        new StreamHarness(spark, d)(join(batch.copy(saltedKeys = Seq(Seq("a")), saltBuckets = Some(3))))
+          .start()
       h.step(
         (1 to 6).map(i => Served("a", seconds(i), i)) :+ Served("b", seconds(1), 7),
         Seq(Engaged("a", seconds(2), 1), Engaged("b", seconds(2), 2))

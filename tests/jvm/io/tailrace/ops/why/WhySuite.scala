@@ -158,7 +158,7 @@ final class WhySuite extends SparkSuite with SlowSuite {
 
   test("the parts of a hot key are one key, and its right rows are there once") {
     withDirectory { d =>
-      val hot = window.copy(saltedKeys = Seq(Seq("a")), saltBuckets = 3)
+      val hot = window.copy(saltedKeys = Seq(Seq("a")), saltBuckets = Some(3))
       val harness = new StreamHarness(spark, d)(join(hot)).start()
       val left = (1 to 9).map(i => Served("a", seconds(i / 10.0), i))
       harness.step(left :+ Served("b", seconds(2), 20), Seq(Engaged("a", seconds(2), 1))): Unit

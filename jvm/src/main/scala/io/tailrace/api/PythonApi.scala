@@ -97,7 +97,7 @@ object PythonApi {
     },
     "accurate_watermark" -> { document =>
       val (rows, time, host) = (frame(document), document("event_time").text, document("host").text)
-      val options = WatermarkOptions.of(document, roster = "hosts")
+      val options = WatermarkOptions.of(document, isStamped = false)
       _ => Tailrace.accurateWatermark(rows, time, host, options)
     },
     "stamp_watermark" -> { document =>
@@ -107,7 +107,7 @@ object PythonApi {
     "stamped_watermark" -> { document =>
       val (rows, time, stamp) = (frame(document), document("event_time").text, document("stamp").text)
       val partition = document("partition").texts
-      val options = WatermarkOptions.of(document, roster = "partitions")
+      val options = WatermarkOptions.of(document, isStamped = true)
       _ => Tailrace.stampedWatermark(rows, time, stamp, partition, options)
     },
     // The rows that Python's writer of the format `tailrace-windows` writes.
@@ -204,7 +204,14 @@ object PythonApi {
       _ => JBool(holdsGroups(columns, label, times))
     },
     "sampled_state" -> ofSides { of =>
-      JoinOptions(of("left_time").text, of("right_time").text, of("after").duration, of("before").duration)
+      val (leftTime, rightTime) = (of("left_time").text, of("right_time").text)
+      JoinOptions(
+        leftTime,
+        rightTime,
+        of("after").duration,
+        of("before").duration,
+        call = "tailrace.preflight"
+      )
     } { (left, right, on, options) => sampledState(Tailrace.join(left, right, on, options)) }
   ).concat(offline).map { case (name, decoder) =>
     name -> ((document: CallDocument) => decoder(document).andThen(value => compact(render(value))))

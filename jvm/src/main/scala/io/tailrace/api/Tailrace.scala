@@ -254,7 +254,7 @@ object Tailrace {
   }
 
   /** Makes a writer that lands a stream as Parquet in a directory for each event-time window, each row once.
-    * When the low watermark has passed the end of a window, its directory gets a `_SUCCESS` with a
+    * When the low watermark has reached the end of a window, its directory gets a `_SUCCESS` with a
     * completeness report. Rows of a closed window go to `_late`, those without an event time to `_untimed`. With a table
     * of Delta or Iceberg among the options, complete windows go there, each in one commit with its report.
     *
@@ -519,7 +519,7 @@ private object SaltedKeys {
     val kinds = on.map { case (l, r) => comparedAs(sides, l, r) }
     sides.times(options.leftTime, options.rightTime): Unit
     check(on, kinds, options)
-    val parts = options.saltBuckets
+    val parts = options.buckets
     val byTime = pmod(xxhash64(named(options.leftTime)), lit(parts)).cast("int")
     val all = array((0 until parts).map(lit(_)): _*)
     val keys = options.saltedKeys.map(_.zip(kinds).map { case (value, kind) => lit(value).cast(kind) })
@@ -550,7 +550,7 @@ private object SaltedKeys {
   private def check(on: Seq[(String, String)], kinds: Seq[DataType], options: JoinOptions): Unit = {
     import options.arguments
     arguments.number("the number of keys in salted_keys", options.saltedKeys.size.toLong, least = 1, MostKeys)
-    arguments.number("salt_buckets", options.saltBuckets.toLong, least = 2, MostParts)
+    arguments.number("salt_buckets", options.buckets.toLong, least = 2, MostParts)
     options.saltedKeys.filter(_.size != on.size).foreach { values =>
       val allowed = s"one value for each key column, ${on.size}, in each of the keys"
       throw arguments.invalid("salted_keys", values.mkString(", "), allowed)
@@ -560,9 +560,10 @@ private object SaltedKeys {
         throw arguments.invalid("salted_keys", value, s"values of `$key`, which is compared as ${kind.sql}")
       }
     }
-    // A late right row would be emitted once for each part.
-    if (options.onLate != "drop")
-      throw arguments.invalid("on_late", options.onLate, "'drop' with `salted_keys`")
+    if (options.onLate != "drop") {
+      val reason = "a late right row would be emitted once for each bucket"
+      throw arguments.conflict("on_late", options.onLate, "salted_keys", reason)
+    }
   }
 
   /** Each row is compared with all of them. */

@@ -27,7 +27,7 @@ import io.tailrace.state._
   * {{{
   *   batch 1   right (A, 12:00, v1), left (A, 12:10)   watermark 12:05   nothing is emitted
   *   batch 2   right (A, 12:08, v2), left (B, 12:16)   watermark 12:11   (A, 12:10, v2): 12:10 is passed
-  *   later     v2 stays until A has a newer row that the watermark has passed: v1 goes when runs are merged
+  *   later     v2 stays until A has a newer row that the watermark has reached: v1 goes when runs are merged
   * }}}
   */
 final case class StoredAsOf(columns: JoinColumns, settings: AsOfSettings) extends StoredJoin {
@@ -92,8 +92,8 @@ private final class AsOfDriver(settings: AsOfSettings, exec: PlannedJoin) extend
   override def needsAnother(watermarkMs: Long): Boolean =
     exec.eventTimeWatermarkForEviction.exists(watermarkMs > _) || closing.exists(_.needsBatch())
 
-  /** A left row is emitted when the watermark passes its point, or with the batch that has it. Neither is after
-    * the watermark passes the row. Late rows, which may be emitted too, are before it.
+  /** A left row is emitted when the watermark reaches its point, or with the batch that has it. Neither is after
+    * the watermark reaches the row. Late rows, which may be emitted too, are before it.
     */
   override def outputWatermark(inputWatermarkMs: Long): Option[Long] = Some(inputWatermarkMs)
 
@@ -154,12 +154,12 @@ object AsOfMetrics {
   */
 final case class AsOfTimes(watermark: Long, lateWatermark: Long, closed: Option[Long] = None)
 
-/** Nothing is looked up when a row arrives. When the watermark has passed the points of left rows, they are read
+/** Nothing is looked up when a row arrives. When the watermark has reached the points of left rows, they are read
   * in the order of time, a chunk at a time. Each chunk is sorted by key and merged with all right rows.
   *
   * {{{
   *   batch ──sort──> one run: left rows by time, right rows by key and time
-  *         └───────> left rows whose points the watermark has passed already: a local file of this task
+  *         └───────> left rows whose points the watermark has reached already: a local file of this task
   *
   *   left-time-sorted ──scan (expired, now]──┐
   *   the local file ─────────────────────────┴─> chunk ──sort by key──┐

@@ -55,6 +55,10 @@ private[tailrace] final class Arguments(val call: String) {
   def invalid(argument: String, value: Any, allowed: String): TailraceAnalysisException =
     Errors.optionInvalid(call, argument, String.valueOf(value), allowed)
 
+  /** @param other an argument that the user has set, too, and that excludes this value */
+  def conflict(argument: String, value: Any, other: String, reason: String): TailraceAnalysisException =
+    Errors.optionConflict(call, argument, value.toString, other, reason)
+
   /** @param needed an argument and a value of it, for instance "future_limit='1 hour'" */
   def needs(argument: String, value: Any, needed: String): TailraceAnalysisException =
     Errors.optionNeeds(call, argument, value.toString, needed)
@@ -79,6 +83,9 @@ private[tailrace] object Arguments {
   */
 sealed abstract class TimeSpan(val micros: Option[Long]) {
   def isText(other: String): Boolean = false
+
+  /** The text in a checkpoint, which no release changes. */
+  private[tailrace] def stored: String = toString
 }
 
 object TimeSpan {
@@ -95,7 +102,8 @@ object TimeSpan {
 
   private final case class OfMicros(count: BigInt)
       extends TimeSpan(Option.when(count.isValidLong)(count.toLong)) {
-    override def toString: String = s"$count microseconds"
+    override def toString: String = Durations.words(count)
+    override private[tailrace] def stored: String = s"$count microseconds"
   }
 }
 
@@ -141,18 +149,23 @@ private[tailrace] object Durations {
     if (counted.isEmpty) "0 s" else counted.mkString(" ")
   }
 
-  /** Microseconds as [[read]] and Spark read them: 1 hour 30 minutes. One duration always has the same words. */
-  def words(micros: Long): String = {
-    val counted = parts(micros).map { case (count, _, unit) => s"$count $unit${if (count == 1) "" else "s"}" }
+  /** Microseconds as [[read]] and Spark read them: 1 hour 30 minutes. One duration always has the same words. Each
+    * number of a negative one has the sign: -1 hour -30 minutes.
+    */
+  def words(micros: BigInt): String = {
+    val counted = parts(micros).map { case (count, _, unit) =>
+      s"$count $unit${if (count.abs == 1) "" else "s"}"
+    }
     if (counted.isEmpty) "0 seconds" else counted.mkString(" ")
   }
 
   /** The number of each unit, without those of which there is none. */
-  private def parts(micros: Long): Seq[(Long, String, String)] =
+  private def parts(micros: BigInt): Seq[(BigInt, String, String)] =
     Units
-      .foldLeft((micros, Vector.empty[(Long, String, String)])) {
+      .foldLeft((micros, Vector.empty[(BigInt, String, String)])) {
         case ((rest, parts), (short, unit, length)) =>
-          (rest % length, if (rest < length) parts else parts :+ ((rest / length, short, unit)))
+          val count = rest / length
+          (rest % length, if (count == 0) parts else parts :+ ((count, short, unit)))
       }
       ._2
 }

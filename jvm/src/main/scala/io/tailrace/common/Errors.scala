@@ -53,8 +53,22 @@ object Errors {
     Seq(getClass.getClassLoader.getResource("error/tailrace-error-conditions.json"))
   )
 
-  private[common] def message(condition: String, parameters: Map[String, String]): String =
-    s"[$condition] " + conditions.getErrorMessage(condition, parameters)
+  /** The text of a condition. A parameter may be the text of another library, with a full stop at its end: one is shown
+    * where the sentence has its own.
+    */
+  private[common] def message(condition: String, parameters: Map[String, String]): String = {
+    val template = conditions.getMessageTemplate(condition)
+    val shown = parameters.map { case (name, value) =>
+      name -> (if (template.contains(s"<$name>.")) clause(value) else value)
+    }
+    s"[$condition] " + conditions.getErrorMessage(condition, shown)
+  }
+
+  /** An ellipsis stays. */
+  private def clause(text: String): String = {
+    val trimmed = text.stripTrailing
+    if (trimmed.endsWith(".") && !trimmed.endsWith("..")) trimmed.dropRight(1) else text
+  }
 
   private[common] def sqlState(condition: String): String = conditions.getSqlState(condition)
 
@@ -106,11 +120,28 @@ object Errors {
     new TailraceAnalysisException("TAILRACE_OPTION_INVALID", parameters, Map("value" -> shown))
   }
 
-  /** @param needed the argument that has to be set, too */
+  /** @param other the argument that the user has set, too */
+  def optionConflict(
+      call: String,
+      argument: String,
+      value: String,
+      other: String,
+      reason: String
+  ): TailraceAnalysisException =
+    onArgument(
+      "TAILRACE_OPTION_CONFLICT",
+      call,
+      argument,
+      "value" -> value,
+      "other" -> other,
+      "reason" -> reason
+    )
+
   /** @param call what Python asks for, and this jar doesn't have: a call, or an argument of one */
   def callUnknown(call: String): TailraceAnalysisException =
     refuse("TAILRACE_CONNECT_CALL_UNKNOWN", "call" -> call)
 
+  /** @param needed the argument that has to be set, too */
   def optionNeeds(call: String, argument: String, value: String, needed: String): TailraceAnalysisException =
     onArgument("TAILRACE_OPTION_NEEDS", call, argument, "value" -> value, "needed" -> needed)
 

@@ -53,3 +53,15 @@ object ProgressName {
     case _ => None
   }
 }
+
+/** Names of users in a text that people read. */
+object ShownNames {
+  // Marks of direction, embeddings, overrides and isolates of Unicode's bidirectional algorithm.
+  private val Directions = "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]".r
+
+  /** The text with marks of direction written out: U+202E, which would turn the rest of a line around, is shown as
+    * `\u202e`.
+    */
+  def plain(text: String): String =
+    Directions.replaceAllIn(text, found => f"\\\\u${found.matched.head.toInt}%04x")
+}

@@ -154,9 +154,14 @@ final case class ExampleAttribution(
     }
   }
 
-  /** In errors, and in `tailrace-join.json`: a checkpoint is bound to this text. */
-  override def toString: String =
-    (Seq(kind) ++ halfLife.map(_.toString) ++ weights.map(digits)).mkString(" ")
+  /** In `tailrace-join.json`: a checkpoint is bound to this text. */
+  private[examples] def stored: String = text(_.stored)
+
+  /** In errors. */
+  override def toString: String = text(_.toString)
+
+  private def text(length: TimeSpan => String): String =
+    (Seq(kind) ++ halfLife.map(length) ++ weights.map(digits)).mkString(" ")
 }
 
 object ExampleAttribution {

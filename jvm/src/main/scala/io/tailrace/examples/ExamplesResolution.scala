@@ -7,7 +7,7 @@ import org.apache.spark.sql.types.StructField
 
 import io.tailrace.common.{Durations, OwnNames, Policy, ProgressName, Side, TimeSpan}
 import io.tailrace.join.JoinCheckpoint.{Credits, OfExamples}
-import io.tailrace.join.{ColumnWords, JoinColumns, JoinSides, LeftRowWriter, PinnedSetting}
+import io.tailrace.join.{ColumnWords, JoinColumns, JoinSides, LeftRowWriter, PinnedSetting, SideWords}
 import io.tailrace.label.{
   GroupChange,
   GroupForm,
@@ -128,10 +128,11 @@ private[tailrace] final class ExamplesResolution(
         throw one.label
           .alone(options)
           .arguments
-          .invalid(
+          .conflict(
             "before",
             Durations.words(one.window.before),
-            "0 if `attribution` and `horizons` are there"
+            "horizons",
+            "the label has an attribution, and a later impression may get a share of an event"
           )
       }
     found.find(_.isAttributed).foreach(checkIsFinal(_, options))
@@ -150,7 +151,8 @@ private[tailrace] final class ExamplesResolution(
       emit = options.emit,
       idleTimeout = options.idleTimeout,
       amendFor = options.amendFor,
-      call = ExampleOptions.arguments.call
+      call = ExampleOptions.arguments.call,
+      words = SideWords.ofExamples("the impressions", "the labels")
     )
     val bound = found.map(one => s"$OfExamples${one.label.name}" -> one.bound(common)) ++
       found.flatMap(one => one.boundCredits.map(s"$Credits${one.label.name}" -> _)) ++
@@ -183,15 +185,15 @@ private[tailrace] final class ExamplesResolution(
     * and impressions that arrive later.
     */
   private def checkIsFinal(one: FoundLabel, options: ExampleOptions): Unit = {
-    val has = s"none, because label '${one.label.name}' has an attribution"
-    options.amendFor.foreach { length =>
-      val allowed = s"$has: a late event would change the shares of several examples"
-      throw ExampleOptions.arguments.invalid("amend_for", length, allowed)
+    def refuse(argument: String, length: TimeSpan, why: String) = {
+      val reason = s"$why, by the attribution of label '${one.label.name}'"
+      throw ExampleOptions.arguments.conflict(argument, length, "attribution", reason)
     }
+    options.amendFor.foreach(
+      refuse("amend_for", _, "a late event would change the shares of several examples")
+    )
     options.idleTimeout.foreach { length =>
-      val allowed =
-        s"$has: examples would have their shares before all impressions are there that share an event"
-      throw ExampleOptions.arguments.invalid("idle_timeout", length, allowed)
+      refuse("idle_timeout", length, "a flushed example would lack impressions that share its events")
     }
     // Each impression is read twice, as an example and as a touch.
     if (!left.isStreaming && !left.deterministic) throw ExampleErrors.impressionsChange(one.label.name)

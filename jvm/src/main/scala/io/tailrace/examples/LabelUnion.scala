@@ -272,7 +272,7 @@ private[examples] final case class FoundLabel(
   def bound(common: Seq[Attribute]): String = {
     val more = moreKeys(common).map { case (left, _, to) => s"${left.name} ${to.sql}" }
     val keys = if (more.isEmpty) "no further keys" else s"further keys ${more.mkString(", ")}"
-    s"$keys, ${label.attribution.fold("not attributed")(name => s"attribution $name")}"
+    s"$keys, ${label.attribution.fold("not attributed")(rule => s"attribution ${rule.stored}")}"
   }
 
   /** The pinned settings of how events are shared: emitted impressions have their share by them.

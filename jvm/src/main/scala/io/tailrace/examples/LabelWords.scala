@@ -47,6 +47,8 @@ private[examples] final class LabelWords(rules: Seq[LabelRule]) extends ColumnWo
             keys + LabelWords.otherLabels(was, now).fold("")(": " + _)
           }
         case JoinCheckpoint.LeftTime => worded(setting)(sentence("`time` of the impressions", _, _))
+        case JoinCheckpoint.Horizons =>
+          setting.copy(words = SettingWords.Horizons(Some(setting.name), single = None))
         // They have the names of the impressions' ones.
         case JoinCheckpoint.RightKeys => setting.copy(follows = Some(JoinCheckpoint.LeftKeys))
         case _ => setting

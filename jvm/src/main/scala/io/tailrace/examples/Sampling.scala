@@ -188,8 +188,8 @@ private[tailrace] final class Finish(
     if (needsFeatures(joined)) {
       // An amended row has no features.
       options.amendFor.foreach { length =>
-        val allowed = "none, because a predicate of the sample names features, which amended rows haven't"
-        throw ExampleOptions.arguments.invalid("amend_for", length, allowed)
+        val reason = "a predicate of the sample names features, which amended rows haven't"
+        throw ExampleOptions.arguments.conflict("amend_for", length, "rates", reason)
       }
       sampled(withFeatures(joined))
     } else withoutFeaturesOfAmended(withFeatures(sampled(joined)))

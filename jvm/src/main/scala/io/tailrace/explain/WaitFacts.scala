@@ -32,6 +32,7 @@ final case class StreamFacts(name: String, time: Option[Long])
   * @param slowest the slowest hosts of which rows have come, at most a few, the slowest first
   * @param server  whether a watermark server decides; none: unknown
   * @param said    the server's warnings in its last answer
+  * @param holders the other queries that hold back the low watermark, as the server names them
   */
 final case class SourceFacts(
     name: String,
@@ -40,7 +41,8 @@ final case class SourceFacts(
     unseen: (Seq[String], Int),
     slowest: Seq[(String, Long)],
     server: Option[Boolean] = None,
-    said: Seq[String] = Nil
+    said: Seq[String] = Nil,
+    holders: Seq[String] = Nil
 )
 
 /** The known facts about the buffered rows of a join. */

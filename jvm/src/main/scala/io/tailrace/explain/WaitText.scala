@@ -269,16 +269,20 @@ object WatermarkText {
     val lagging = passedBy.headOption.map { case (host, time) =>
       s"it doesn't wait for host $host, which is at ${iso(time)}"
     }
-    val decided = server.filter(identity).map(_ => "the watermark server decides on it")
-    val past = Option
-      .when(server.isEmpty && holder.nonEmpty) {
-        waited.headOption.flatMap { case (_, time) =>
-          source.low.filter(low => unseen._2 == 0 && passedBy.isEmpty && low < time).map { _ =>
-            "all hosts have passed it, so supposedly a watermark server holds it for others"
-          }
-        }
+    val decided = Option.when(holders.nonEmpty || server.contains(true)) {
+      if (holders.isEmpty) "the watermark server decides on it"
+      else
+        s"at the watermark server it waits for ${if (holders.size == 1) "the query" else "the queries"} " +
+          holders.map(query => s"'$query'").mkString(", ")
+    }
+    val past = waited.headOption
+      .filter { case (_, time) =>
+        decided.isEmpty && server.isEmpty && unseen._2 == 0 && passedBy.isEmpty && source.low.exists(_ < time)
       }
-      .flatten
+      .map { _ =>
+        "all hosts have passed it, so supposedly it waits at a watermark server for another query, which the " +
+          "server's page and `tailrace watermarks` name"
+      }
     val sentence = (Some(head) ++ missing ++ holder ++ lagging ++ decided ++ past).mkString("; ")
     s"$sentence." +: said.map(text => s"The watermark server says: $text.")
   }

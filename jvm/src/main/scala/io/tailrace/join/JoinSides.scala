@@ -142,7 +142,13 @@ private[tailrace] final class JoinSides(
   * @param times the arguments with the event times of the left and the right side
   * @param into  the argument with the name of the column that the join adds
   */
-final case class SideWords(left: String, right: String, times: (String, String), into: String) {
+final case class SideWords(
+    left: String,
+    right: String,
+    times: (String, String),
+    into: String,
+    after: String
+) {
   private[join] def frame(side: Side): String = side.of(left, right)
   private[join] def time(side: Side): String = side.of(times._1, times._2)
 
@@ -157,13 +163,13 @@ final case class SideWords(left: String, right: String, times: (String, String),
 
 object SideWords {
   val OfJoin: SideWords =
-    SideWords("the left DataFrame", "the right DataFrame", ("left_time", "right_time"), "into")
+    SideWords("the left DataFrame", "the right DataFrame", ("left_time", "right_time"), "into", "`after`")
 
   /** @param left  the impressions, as they come to the join
     * @param right "label 'click'"
     */
   def ofExamples(left: String, right: String): SideWords =
-    SideWords(left, s"the DataFrame of $right", ("time", "time"), "name")
+    SideWords(left, s"the DataFrame of $right", ("time", "time"), "name", "the longest `after` of a label")
 }
 
 /** Keys of two numeric types are compared in a type that has all values of both, as in Spark's own joins.

@@ -290,15 +290,35 @@ private[tailrace] object SettingWords {
       Some(sentence(s"`${renamed.getOrElse(name)}`", was.orElse(absent), now.orElse(absent)))
   }
 
-  /** The last of the horizons is the window's end, which has a sentence of its own. */
-  case object Horizons extends SettingWords {
+  /** The last of the horizons is the window's end, which has a sentence of its own.
+    *
+    * {{{
+    *   join(early="10 minutes")         `early` was '5 minutes' and is now '10 minutes'
+    *                                    `horizons` was '5 minutes, 20 minutes' and `early` is now '10 minutes'
+    *   join()                           `early` or `horizons` was '5 minutes' and is not given now
+    * }}}
+    *
+    * @param argument the argument of the query that gives them; none: it gives none
+    * @param single   the call's argument for a single one besides `horizons`; none: it has no such argument
+    */
+  final case class Horizons(argument: Option[String], single: Option[String]) extends SettingWords {
     override def changed(name: String, was: Option[String], now: Option[String]): Option[String] = {
       def named(ends: Option[String]) = ends.map(_.split(", ").toSeq.init).filter(_.nonEmpty)
       val (before, after) = (named(was), named(now))
+      val isOne = before.forall(_.size == 1)
+      val either = single.filter(_ => isOne).fold(s"`$name`")(one => s"`$one` or `$name`")
+      // A checkpoint doesn't know the argument. A single one is taken for the query's.
+      val former = if (isOne) argument.fold(either)(one => s"`$one`") else s"`$name`"
+      val verb = argument.filter(one => s"`$one`" != former).fold("is")(one => s"`$one` is")
+      val byEmit = before.exists(one => after.exists(other => isFirstOf(one, other) || isFirstOf(other, one)))
+      val why = if (byEmit) ": of several, emit='defer' has only the first" else ""
       Option.when(before != after)(
-        sentence(s"`$name`", before.map(_.mkString(", ")), after.map(_.mkString(", ")))
+        sentence(former, before.map(_.mkString(", ")), after.map(_.mkString(", ")), "was" -> verb) + why
       )
     }
+
+    private def isFirstOf(one: Seq[String], several: Seq[String]) =
+      one.size == 1 && several.size > 1 && one.head == several.head
   }
 }
 

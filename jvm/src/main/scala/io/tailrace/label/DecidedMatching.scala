@@ -9,17 +9,17 @@ import io.tailrace.join.{ExpiringRows, Pass}
 import io.tailrace.state._
 
 /** The matching of `release = "decided"`, with match = "first" and no `before`: a left row is emitted, and leaves the state,
-  * as soon as the watermark has passed its first match. No earlier match can arrive then. A left row without a match
+  * as soon as the watermark has reached its first match. No earlier match can arrive then. A left row without a match
   * waits for the end of its window.
   *
   * {{{
   *   batch ──> left-key-sorted      left rows, to be found by right rows
-  *         ──> right-time-sorted    right rows, until the watermark passes them
+  *         ──> right-time-sorted    right rows, until the watermark reaches them
   *
-  *   watermark passes 12:00 .. 12:05:
+  *   watermark reaches 12:00 .. 12:05:
   *     right-time-sorted ── those of 12:00 .. 12:05 ──by key and time──┐
   *     left-key-sorted  ───────────────────────────────────────────────┴─> the left rows that wait for them: gone-left
-  *   watermark passes left_time + after:
+  *   watermark reaches left_time + after:
   *     left-key-sorted ── those that haven't gone ──> without a match
   * }}}
   *
@@ -58,7 +58,7 @@ private[label] final class DecidedMatching(batch: LabelBatch) extends LabelMatch
     nanos = System.nanoTime - started
   }
 
-  /** Takes the right rows that the watermark has passed since then, and late ones that have come. */
+  /** Takes the right rows that the watermark has reached since then, and late ones that have come. */
   private def gather(sections: Seq[LiveSection], from: Long): Unit = {
     val rows = new ExpiringRows(RightTimeSorted, from, watermark, sections)
     try

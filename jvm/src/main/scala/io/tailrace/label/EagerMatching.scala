@@ -20,7 +20,7 @@ import io.tailrace.state._
   *   new right x left rows of earlier batches      ├──> joined-indicator (left time, left seq, right row)
   *               and of this one                   ┘
   *
-  *   watermark passes left_time + after:
+  *   watermark reaches left_time + after:
   *     left-time-sorted ──┐ both by (left time, left seq)
   *     joined-indicator ──┴─ merge ──> (left row, [right rows])
   * }}}

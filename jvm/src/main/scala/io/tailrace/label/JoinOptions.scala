@@ -42,7 +42,7 @@ import io.tailrace.plan.{Columns, OwnColumns}
   * @param amendFor   with "left", the time after the window's end during which a late right row updates the group of a
   *                   left row, which is then emitted again; adds a column `_mark`
   * @param saltedKeys        salted keys, whose left rows are too many for one task: a value for each key column
-  * @param saltBuckets   the number of partitions of such a key, 2 to 1,024; each keeps the key's right rows
+  * @param saltBuckets   the number of partitions of such a key, 2 to 1,024; each keeps the key's right rows; none: 8
   * @param call       the function that the user has called, for errors; `words` likewise: the user's words for the sides
   */
 final case class JoinOptions(
@@ -65,7 +65,7 @@ final case class JoinOptions(
     oneToOne: Boolean = false,
     amendFor: Option[TimeSpan] = None,
     saltedKeys: Seq[Seq[Any]] = Nil,
-    saltBuckets: Int = JoinOptions.SaltBuckets,
+    saltBuckets: Option[Int] = None,
     call: String = "tailrace.join",
     words: SideWords = SideWords.OfJoin
 ) {
@@ -87,15 +87,12 @@ final case class JoinOptions(
       idleTimeout.foreach(given => throw JoinErrors.optionConflict(IdleTimeout.Argument, given.toString))
       // Each part of a salted key has all of its right rows.
       if (oneToOne && saltedKeys.nonEmpty)
-        throw arguments.invalid(
-          "one_to_one",
-          "True",
-          "without `salted_keys`, whose keys have more than one left row"
-        )
+        throw arguments.conflict("one_to_one", "True", "salted_keys", "a salted key has several left rows")
     } else if (oneToOne)
       throw arguments.needs("one_to_one", "True", s"how='${JoinOutput.Pairs.name}'")
-    if (saltedKeys.isEmpty && saltBuckets != SaltBuckets)
-      throw arguments.needs("salt_buckets", saltBuckets, "salted_keys")
+    saltBuckets.filter(_ => saltedKeys.isEmpty).foreach { given =>
+      throw arguments.needs("salt_buckets", given, "salted_keys")
+    }
     val window = JoinWindow(arguments.duration("before", before), arguments.duration("after", after))
     val steps = releaseEvery.map {
       case each if each.isText(ReleaseSteps.Batch) => ReleaseSteps.EachBatch
@@ -123,14 +120,18 @@ final case class JoinOptions(
     */
   private def saltedKeysText: Option[String] = Option.when(saltedKeys.nonEmpty) {
     val keys = saltedKeys.map(_.map(value => SparkPlans.valueText(lit(value))).mkString(", "))
-    s"${keys.sorted.mkString("; ")} in $saltBuckets parts"
+    s"${keys.sorted.mkString("; ")} in $buckets parts"
   }
+
+  /** The number of partitions of a salted key. */
+  private[tailrace] def buckets: Int = saltBuckets.getOrElse(SaltBuckets)
 
   private def amends(length: TimeSpan, output: JoinOutput): Long = {
     if (output == JoinOutput.Pairs) throw JoinErrors.optionConflict("amend_for", length.toString)
     // Late rows that nobody takes amend nothing.
     if (lateLabels.contains(false))
-      throw arguments.invalid("late_labels", "False", "True if `amend_for` is there")
+      throw arguments
+        .conflict("late_labels", "False", "amend_for", "late right rows that aren't accepted amend nothing")
     arguments.duration("amend_for", length, least = 1)
   }
 
@@ -151,11 +152,15 @@ final case class JoinOptions(
       if (policy != MatchPolicy.First)
         throw arguments.needs("release", release, s"match='${MatchPolicy.First.name}'")
       if (window.before > 0) throw arguments.needs("release", release, "before='0 seconds'")
-      if (horizons.nonEmpty || early.nonEmpty || amendFor.nonEmpty)
-        throw arguments.invalid("release", release, "'closed' if `horizons`, `early` or `amend_for` is there")
-      // Rows that silence closes may have matches that the watermark hasn't passed.
-      if (idleTimeout.nonEmpty)
-        throw arguments.invalid("release", release, "'closed' if `idle_timeout` is there")
+      Seq("horizons" -> horizons.nonEmpty, "early" -> early.nonEmpty, "amend_for" -> amendFor.nonEmpty)
+        .collectFirst { case (other, true) =>
+          val reason = "a decided row is evicted when it is emitted, and has no further version"
+          throw arguments.conflict("release", release, other, reason)
+        }
+      if (idleTimeout.nonEmpty) {
+        val reason = "rows that it flushes may have matches that aren't decided yet"
+        throw arguments.conflict("release", release, "idle_timeout", reason)
+      }
     }
     isDecided
   }
@@ -170,15 +175,21 @@ final case class JoinOptions(
     } else {
       val (argument, given) = named
       if (output == JoinOutput.Pairs) throw JoinErrors.optionConflict(argument, given.mkString(", "))
-      if (early.nonEmpty && (horizons.nonEmpty || chosen != Emit.All))
-        throw arguments.invalid("early", early.get, "left out if `horizons` or `emit` is there")
+      early.foreach { one =>
+        if (horizons.nonEmpty)
+          throw arguments.conflict("early", one, "horizons", "it is short for a single horizon")
+        if (chosen != Emit.All)
+          throw arguments.conflict("early", one, "emit", s"emit='$emit' chooses among versions of `horizons`")
+      }
       val ends = given.map(arguments.duration(argument, _))
+      val ascending =
+        if (early.isEmpty) s"durations that ascend, up to ${words.after}" else s"at most ${words.after}"
       val isAscending = ends.zip(ends.drop(1)).forall { case (a, b) => a < b }
       if (!isAscending || ends.last > window.after)
-        throw arguments.invalid(argument, given.mkString(", "), "durations that ascend, up to `after`")
+        throw arguments.invalid(argument, given.mkString(", "), ascending)
       val all = if (ends.last < window.after) ends :+ window.after else ends
       val looked = if (chosen == Emit.Defer) Seq(all.head, all.last).distinct else all
-      Some(Horizons(looked, chosen))
+      Some(Horizons(looked, chosen, argument))
     }
   }
 
@@ -214,7 +225,7 @@ object JoinOptions {
     oneToOne = document("one_to_one").flag,
     amendFor = document.get("amend_for").map(_.duration),
     saltedKeys = document.get("salted_keys").toSeq.flatMap(_.list.map(_.list.map(_.column))),
-    saltBuckets = document("salt_buckets").int
+    saltBuckets = document.get("salt_buckets").map(_.int)
   )
 
   /** The default of `into`. With how = "inner" no other name is allowed: nothing has it. */

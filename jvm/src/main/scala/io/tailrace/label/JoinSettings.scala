@@ -133,7 +133,7 @@ object MatchStrategy {
   /** When the later of the two rows arrives. */
   case object Eager extends MatchStrategy("eager", "on arrival")
 
-  /** When the watermark has passed the first match. Only where the user asks for such rows. */
+  /** When the watermark has reached the first match. Only where the user asks for such rows. */
   case object Decided extends MatchStrategy("decided", "when the first match is certain")
 
   /** Those that a configuration may name. */

@@ -176,14 +176,15 @@ object Emit {
   *   watermark 13:00     [12:04, 12:06, 12:30]     final = true, changed = true
   * }}}
   *
-  * @param ends microseconds, ascending; the last one is the window's `after`
+  * @param ends     microseconds, ascending; the last one is the window's `after`
+  * @param argument the one by which the user has given them, for errors
   */
-final case class Horizons(ends: Seq[Long], emit: Emit) {
+final case class Horizons(ends: Seq[Long], emit: Emit, argument: String = "horizons") {
 
   /** In a checkpoint. */
   def text: String = ends.map(end => s"$end microseconds").mkString(", ")
 
-  def words: Seq[String] = ends.map(Durations.words)
+  def words: Seq[String] = ends.map(end => Durations.words(end))
 
   /** The horizon of the previous version. */
   def earlier(horizon: Int): Option[Long] = Option.when(horizon > 0)(ends(horizon - 1))

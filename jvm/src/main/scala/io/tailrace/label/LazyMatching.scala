@@ -13,7 +13,7 @@ import io.tailrace.state._
   * {{{
   *   batch ──sort──> one run: left rows by time, right rows by key, in time buckets
   *
-  *   watermark passes left_time + after:
+  *   watermark reaches left_time + after:
   *     left-time-sorted ──scan (expired, now]──> chunk ──sort by key──┐
   *     right-key-sorted ── sections that the chunk's windows reach ───┴─ merge ──> (left row, [right rows])
   *   then left sections up to there and right sections that no row can match any longer are dropped whole
@@ -340,7 +340,7 @@ private[label] final case class HorizonPass(
 )
 
 /** The groups of left rows at the previous horizon, found again: nothing of them is kept. They have what the rows match up
-  * to there, without rows that arrived after the watermark had passed it.
+  * to there, without rows that arrived after the watermark had reached it.
   *
   * @param end    of that horizon, microseconds
   * @param change compares the two

@@ -58,7 +58,7 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
         .copy(words = SettingWords.Argument(renamed = Some("salted_keys"))),
       PinnedSetting
         .optional(JoinCheckpoint.Horizons, settings.horizons.map(_.text))
-        .copy(words = SettingWords.Horizons),
+        .copy(words = SettingWords.Horizons(settings.horizons.map(_.argument), Some("early"))),
       PinnedSetting
         .optional(JoinCheckpoint.OneToOne, Option.when(settings.oneToOne)("true"))
         .copy(words = SettingWords.Argument(absent = Some("False"), renamed = Some("one_to_one"))),

@@ -6,9 +6,9 @@ import java.time.format.DateTimeFormatter
 import java.time.{Duration, Instant, ZoneOffset}
 import java.util.Locale
 
-import scala.xml.{Elem, NodeSeq}
+import scala.xml.{Elem, NodeSeq, Text}
 
-import io.tailrace.common.Side
+import io.tailrace.common.{ShownNames, Side}
 import io.tailrace.explain._
 
 /** The tab "Tailrace" of Spark's UI: for each query who holds its watermark, its last micro-batches as a chart, and all
@@ -41,7 +41,7 @@ private[monitor] object UiPage {
       <nav aria-label="Queries"><ul>{
         queries.map { query =>
           val labels = query.labels.toMap
-          <li><a href={s"#${anchor(query)}"}>{labels("query")}</a>: {state(query)}</li>
+          <li><a href={s"#${anchor(query)}"}>{isolated(labels("query"))}</a>: {state(query)}</li>
         }
       }</ul></nav>
 
@@ -57,8 +57,8 @@ private[monitor] object UiPage {
     val id = if (labels("query") == labels("query_id")) "" else s" Id: ${labels("query_id")}."
     val held = WatermarkHolders.of(query)
     <section id={anchor(query)} style="margin-bottom: 3em">
-      <h4>{labels("query")}</h4>
-      {if (held.isEmpty) NodeSeq.Empty else <p><b>{held.mkString(" ")}</b></p>}
+      <h4>{isolated(labels("query"))}</h4>
+      {if (held.isEmpty) NodeSeq.Empty else <p><b>{ShownNames.plain(held.mkString(" "))}</b></p>}
       <p>{state(query).capitalize + "." + last + id}</p>
       {BatchChart.of(points)}
       {parts(query).map { case (name, values) => table(name, values, now) }}
@@ -98,9 +98,12 @@ private[monitor] object UiPage {
     }
   }
 
+  /** A name of a user's, whatever its direction: it doesn't reorder the text around it. */
+  private def isolated(name: String): Elem = <bdi>{name}</bdi>
+
   private def table(name: String, values: Seq[(SeriesKey, Double)], now: Instant): Elem =
     <table class="table table-bordered table-sm table-striped">
-      <caption style="caption-side: top"><b>{name}</b></caption>
+      <caption style="caption-side: top"><b>{isolated(name)}</b></caption>
       <thead><tr><th scope="col">metric</th><th scope="col" style="text-align: right">value</th><th scope="col">name for Prometheus</th></tr></thead>
       <tbody>{
       values.sortBy { case (key, _) => (MetricCatalog.place(key.series), key.labels.toString) }.map {
@@ -108,7 +111,9 @@ private[monitor] object UiPage {
           val metric = MetricCatalog.metrics(key.series)
           val which = key.labels.collect { case (label, text) if metric.tells(label) => text }
           <tr>
-          <td>{(metric.help.replace(", in seconds since 1970", "") +: which).mkString(": ")}</td>
+          <td>{metric.help.replace(", in seconds since 1970", "")}{
+            which.map(text => Seq(Text(": "), isolated(text)))
+          }</td>
           <td style="text-align: right; white-space: nowrap">{MetricText.of(key.series, value, now)}</td>
           <td><code>{key.series}</code></td>
         </tr>
@@ -162,7 +167,7 @@ private[monitor] object WatermarkHolders {
     slowest = elements(own, Streams, "slowest.progress")
       .map { case (labels, time) => labels("host") -> micros(time) }
       .sortBy(_._2),
-    server = Some(false)
+    holders = elements(own, Streams, "heldBy.lowWatermark").map { case (labels, _) => labels("holder") }
   )
 
   private def waitingFor(own: Values): Seq[String] = {
@@ -192,20 +197,25 @@ private[monitor] object WatermarkHolders {
   private def micros(seconds: Double): Long = (seconds * 1e6).round
 }
 
-/** The last micro-batches of a query as an SVG, which needs no script.
+/** The last micro-batches of a query as charts, which need no script. Their bars have the width of the page, and their texts
+  * the size of its texts, on a phone too.
   *
   * {{{
-  *   rows read        | ▂ ▆ ▃ █ ▅       a bar per micro-batch
-  *   buffered rows    | ▁▂▃▃▄▄▅▅        likewise
-  *   duration         | ▂▂▂█▂           of a micro-batch
-  *                     12:00   12:05    when some of them began
+  *   rows read, 0 to 1,284 rows
+  *   ▂ ▆ ▃ █ ▅                  a bar per micro-batch
+  *   buffered rows, 0 to 812 rows
+  *   ▁▂▃▃▄▄▅▅
+  *   duration, 0 to 2.1 s
+  *   ▂▂▂█▂
+  *   12:00:00   12:02:00        when some of them began, and their numbers
+  *   17         29
   * }}}
   */
 private[monitor] object BatchChart {
-  private val (width, height, gap, left, axis) = (900, 60, 28, 150, 40)
-  // A time of day takes the room of six bars.
-  private val fewestBars = 6
-  private val mostTimes = 6
+  private val height = 60
+  // A time of day takes a fifth of the width of a phone.
+  private val mostTimes = 5
+  private val quiet = "color: #666"
 
   private final case class Row(
       name: String,
@@ -223,53 +233,43 @@ private[monitor] object BatchChart {
   def of(points: Seq[BatchPoint]): NodeSeq =
     if (points.isEmpty) NodeSeq.Empty
     else {
-      val name =
-        s"The last ${points.size} micro-batches, ${points.head.batch} to ${points.last.batch}: rows read, buffered rows, duration"
-      val tall = rows.size * (height + gap) + axis
-      <svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label={name} width={width.toString}
-           height={tall.toString} viewBox={
-        s"0 0 $width $tall"
-      } style="max-width: 100%; font: 12px sans-serif">{
-        rows.zipWithIndex.map { case (row, i) => bars(row, points, i * (height + gap) + gap / 2) }
-      }{times(points, tall - axis)}</svg>
+      val name = s"The last ${points.size} micro-batches, ${points.head.batch} to ${points.last.batch}"
+      <figure aria-label={name} style="max-width: 900px">
+        {rows.map(bars(_, points))}
+        {times(points)}
+        <figcaption style={quiet}>When micro-batches began, UTC, and their numbers</figcaption>
+      </figure>
     }
 
-  private val step: Double = (width - left).toDouble / RecentBatches.Most
-
-  private def bars(row: Row, points: Seq[BatchPoint], top: Int): Elem = {
+  private def bars(row: Row, points: Seq[BatchPoint]): Elem = {
     val most = points.map(row.value).max
-    <g>
-      <text x="0" y={(top + 12).toString}>{row.name}</text>
-      <text x="0" y={(top + 28).toString} fill="#666">{
-      if (most > 0) s"0 to ${row.text(most)}" else s"always ${row.text(0)}"
-    }</text>
-      <line x1={left.toString} y1={(top + height).toString} x2={width.toString} y2={(top + height).toString}
-            stroke="#bbb"/>
-      {
+    val range = if (most > 0) s"0 to ${row.text(most)}" else s"always ${row.text(0)}"
+    <div style="margin-bottom: 1em">
+      <div>{row.name}, <span style={quiet}>{range}</span></div>
+      <svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label={s"${row.name}, $range"}
+           viewBox={s"0 0 ${RecentBatches.Most} $height"} preserveAspectRatio="none"
+           style={s"display: block; width: 100%; height: ${height}px; border-bottom: 1px solid #bbb"}>{
       points.zipWithIndex.map { case (point, i) =>
         val tall = if (most > 0) row.value(point) / most * height else 0d
-        <rect x={number(left + i * step)} y={number(top + height - tall)} width={number(step - 2)}
-              height={number(tall)} fill={row.color}><title>{told(point)}</title></rect>
+        <rect x={i.toString} y={number(height - tall)} width="0.8" height={number(tall)} fill={
+          row.color
+        }><title>{told(point)}</title></rect>
       }
-    }
-    </g>
+    }</svg>
+    </div>
   }
 
   /** The axis: when some of the micro-batches began. */
-  private def times(points: Seq[BatchPoint], top: Int): Elem = {
-    val every = Math.max(fewestBars, (points.size + mostTimes - 1) / mostTimes)
-    <g fill="#666">
-      <text x="0" y={(top + 12).toString}>{"began at, UTC"}</text>
-      <text x="0" y={(top + 28).toString}>{"micro-batch"}</text>
-      {
+  private def times(points: Seq[BatchPoint]): Elem = {
+    val every = RecentBatches.Most / mostTimes
+    <div style={s"position: relative; height: 3em; white-space: nowrap; font-size: 12px; $quiet"}>{
       points.zipWithIndex.collect {
         case (point, i) if i % every == 0 =>
-          <g transform={s"translate(${number(left + i * step)} $top)"}>
-            <text y="12">{Clock.format(point.began)}</text><text y="28">{count(point.batch.toDouble)}</text>
-          </g>
+          <span style={s"position: absolute; left: ${number(100.0 * i / RecentBatches.Most)}%"}>{
+            Clock.format(point.began)
+          }<br/>{count(point.batch.toDouble)}</span>
       }
-    }
-    </g>
+    }</div>
   }
 
   private val Clock = DateTimeFormatter.ofPattern("HH:mm:ss").withZone(ZoneOffset.UTC)

@@ -47,7 +47,7 @@ trait StreamJoin extends BinaryNode with TailraceNode {
   /** The join in an error: "an inner tailrace.join". */
   def description: String
 
-  /** True if rows are emitted only when the watermark has passed them. */
+  /** True if rows are emitted only when the watermark has reached them. */
   def holdsRows: Boolean
 
   /** The output columns that are event times of the right side, and the right columns that they come from. */

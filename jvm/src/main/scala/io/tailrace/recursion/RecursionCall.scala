@@ -134,7 +134,7 @@ private object RecursionCall {
   private val ids = new AtomicLong
 }
 
-/** Finds operators of op that keep rows and give them out when the watermark has passed them. Such a row
+/** Finds operators of op that keep rows and give them out when the watermark has reached them. Such a row
   * is fed back late, and an operator with state drops it. The watermark can't be held for rows that wait,
   * because they often wait for the watermark itself.
   *
@@ -181,7 +181,7 @@ final class HeldBack(rules: OpRules, argument: RecursionArgument) {
 
 private object HeldBack {
   private val Older = "its pairs go round with a time that may be older than one of their two rows"
-  private val Passed = "it gives rows out when the watermark has passed their time"
+  private val Passed = "it gives rows out when the watermark has reached their time"
 
   private def isTime(column: Attribute): Boolean = column.metadata.contains(EventTimeWatermark.delayKey)
 

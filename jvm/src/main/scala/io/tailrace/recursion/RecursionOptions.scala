@@ -40,6 +40,8 @@ final case class RecursionOptions(
     maxDepth.foreach(n => arguments.number("max_depth", n.toLong, least = 1))
     maxRows.foreach(arguments.number("max_rows", _, least = 1))
     val limit = arguments.choice("on_limit", onLimit, Policy.onLimit)
+    if (maxDepth.isEmpty && maxRows.isEmpty && limit != Policy.Fail)
+      throw arguments.needs("on_limit", onLimit, "max_depth or max_rows, the limits")
     val cycle = arguments.choice("on_cycle", onCycle, Policy.onCycle)
     if (pathColumns.isEmpty && cycle != Policy.Fail)
       throw arguments.needs("on_cycle", onCycle, "path_columns, the columns that a row is known by")

@@ -53,6 +53,10 @@ private[watermark] final class ServerClient(
   def warnings: Seq[String] = said
   @volatile private var said = Seq.empty[String]
 
+  /** The other queries that hold back the source's low watermark at the server, at most a few. */
+  def holders: Seq[String] = holding
+  @volatile private var holding = Seq.empty[String]
+
   @volatile private var acknowledged = false
 
   /** True if the server knows this run of the query and all hosts that it began with. */
@@ -170,6 +174,7 @@ private[watermark] final class ServerClient(
       everything = rosterNeeded
     }
     learnIdle(answer.path("idle_hosts").path(server.operator))
+    holding = answer.path("held_by").path(server.operator).elements.asScala.map(_.asText).toSeq
     said = answer.path("warnings").elements.asScala.map(_.asText).toSeq
     globalLow = time(answer.path("global_low_watermark"))
     val own = answer.path("operators").path(server.operator)

@@ -7,12 +7,16 @@ import java.util.{HexFormat, Locale}
 
 import io.tailrace.common.Arguments
 
-/** The options of a call that name a watermark server. */
+/** The options of a call that name a watermark server.
+  *
+  * @param defaultOperator the name of the call's operator at the server if the user gives none
+  */
 private[tailrace] final case class ServerOptions(
     arguments: Arguments,
     server: Option[String],
     app: Option[String],
-    operator: String,
+    operator: Option[String],
+    defaultOperator: String,
     token: Option[String],
     logs: Option[String] = None
 ) {
@@ -21,8 +25,9 @@ private[tailrace] final case class ServerOptions(
   def settings: Option[ServerSettings] = {
     // A user who sets one of these expects that the query reports.
     if (server.isEmpty)
-      Seq("app" -> app, "token" -> token, "logs" -> logs).foreach { case (argument, value) =>
-        if (value.isDefined) throw arguments.needs(argument, "set", ServerOptions.Needed)
+      Seq("app" -> app, "operator" -> operator, "token" -> token, "logs" -> logs).foreach {
+        case (argument, value) =>
+          if (value.isDefined) throw arguments.needs(argument, "set", ServerOptions.Needed)
       }
     server.map(settingsAt)
   }
@@ -34,12 +39,13 @@ private[tailrace] final case class ServerOptions(
     // It is a part of the URL path. Servers take an encoded slash there for a slash.
     if (!WireName.isName(application) || application.contains('/'))
       throw arguments.invalid("app", application, "1 to 200 characters, no / among them")
-    ServerOptions.checkName(arguments, "operator", operator)
+    val reporter = operator.getOrElse(defaultOperator)
+    ServerOptions.checkName(arguments, "operator", reporter)
     logs.foreach(ServerOptions.checkName(arguments, "logs", _))
     // Checked here, because the HTTP client's error would show it.
     if (token.exists(t => !t.matches("[!-~]([ -~]*[!-~])?")))
       throw arguments.invalid("token", "not shown here", "printable ASCII without spaces around it")
-    ServerSettings(urls, application, operator, token, logs)
+    ServerSettings(urls, application, reporter, token, logs)
   }
 
   private def addresses(named: String): Seq[String] = {
@@ -73,7 +79,7 @@ private[tailrace] final case class ServerOptions(
 
 private[tailrace] object ServerOptions {
 
-  /** The argument that `app`, `token`, `logs` and `upstreams` need. */
+  /** The argument that `app`, `operator`, `token`, `logs` and `upstreams` need. */
   val Needed = "server, for instance server='http://host:port'"
 
   /** A proxy may show a server below a path. The server's option `--path-prefix` takes the same ones. */

@@ -265,7 +265,7 @@ private[watermark] final class SourceWatermark(
   def waits: SourceFacts = synchronized {
     SourceWaits
       .of(settings.name, progress.low, progress.table, progress.counted, Some(server.isDefined))
-      .copy(said = server.toSeq.flatMap(_.warnings))
+      .copy(said = server.toSeq.flatMap(_.warnings), holders = server.toSeq.flatMap(_.holders))
   }
 
   private def warn(advance: Advance): Unit = {
@@ -278,7 +278,7 @@ private[watermark] final class SourceWatermark(
       logWarning(
         s"TAILRACE_WATERMARK_HOST_UNROSTERED: there are rows of ${WatermarkErrors.named(advance.outside)}, which the roster " +
           s"of the watermark '${settings.name}' leaves out: it doesn't wait for them, and their rows may be " +
-          s"late. Add them to `${if (settings.isStamped) "partitions" else "hosts"}`, or filter their rows out"
+          s"late. Add them to `${WatermarkOptions.rosterArgument(settings.isStamped)}`, or filter their rows out"
       )
     if (advance.back.nonEmpty)
       logInfo(
@@ -295,8 +295,11 @@ private[watermark] final class SourceWatermark(
     val (hosts, passed) = (report.expected.toLong, report.passed.toLong)
     val idle = server.fold(report.idle)(_.idleHosts).toLong
     val low = timestamp(progress.low)
+    val holders = server.toSeq
+      .flatMap(_.holders)
+      .map(query => new GenericRowWithSchema(Array[Any](query, low), HolderSchema))
     val counts = Array[Any](hosts, passed, idle, low, lateRows, report.future)
-    new GenericRowWithSchema(counts ++ Array[Any](slowest, report.unrostered.toLong), MetricsSchema)
+    new GenericRowWithSchema(counts ++ Array[Any](slowest, report.unrostered.toLong, holders), MetricsSchema)
   }
 
   private def timestamp(micros: Long): Timestamp =
@@ -375,6 +378,8 @@ private[tailrace] object SourceWatermark {
   private val LongestAskMs = 10000L
 
   private val HostSchema = new StructType().add("host", StringType).add("progress", TimestampType)
+  private val HolderSchema =
+    new StructType().add("holder", StringType).add("lowWatermark", TimestampType)
   private[tailrace] val MetricsSchema = new StructType()
     .add("hosts", LongType)
     .add("passed", LongType)
@@ -384,4 +389,5 @@ private[tailrace] object SourceWatermark {
     .add("futureRows", LongType)
     .add("slowest", ArrayType(HostSchema))
     .add("unrostered", LongType)
+    .add("heldBy", ArrayType(HolderSchema))
 }

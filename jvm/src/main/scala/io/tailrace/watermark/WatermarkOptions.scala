@@ -18,7 +18,7 @@ import io.tailrace.common._
   * @param server       a watermark server, "http://host:port", which decides, or several of one store,
   *                     separated by commas; none: the query decides alone
   * @param app          the application at the server
-  * @param operator     the source's name in it
+  * @param operator     the source's name in it; none: "source"
   * @param token        the server's bearer token
   * @param logs         at the server, the name of the hosts' logs, if other queries read other parts of them
   * @param name         the name of the source in the checkpoint and in the query's progress
@@ -32,7 +32,7 @@ final case class WatermarkOptions(
     delay: TimeSpan = "0 seconds",
     server: Option[String] = None,
     app: Option[String] = None,
-    operator: String = "source",
+    operator: Option[String] = None,
     token: Option[String] = None,
     logs: Option[String] = None,
     name: String = WatermarkOptions.Name
@@ -45,8 +45,9 @@ final case class WatermarkOptions(
   private[tailrace] def settings(arguments: Arguments): ProgressSettings = {
     def badShare = arguments.invalid("completeness", completeness, shares)
     val share = Completeness.parse(completeness).getOrElse(throw badShare)
-    if (hosts.exists(_.isEmpty)) throw arguments.invalid("hosts", "", "one name or more, or left out")
-    if (server.isDefined) hosts.map(_.distinct).foreach(checkRoster(arguments, _))
+    val roster = rosterArgument(isStamped = arguments eq stamped)
+    if (hosts.exists(_.isEmpty)) throw arguments.invalid(roster, "", "one name or more, or left out")
+    if (server.isDefined) hosts.map(_.distinct).foreach(checkRoster(arguments, roster, _))
     val future = arguments.choice("on_future", onFuture, Policy.onFuture)
     if (futureLimit.isEmpty && future != Policy.Clamp)
       throw arguments.needs("on_future", onFuture, Policy.FutureLimit)
@@ -58,7 +59,7 @@ final case class WatermarkOptions(
       idleAfter.map(arguments.millis("idle_after", _)),
       futureLimit.map(arguments.duration("future_limit", _)),
       future,
-      ServerOptions(arguments, server, app, operator, token, logs).settings
+      ServerOptions(arguments, server, app, operator, Operator, token, logs).settings
     )
   }
 
@@ -72,27 +73,30 @@ final case class WatermarkOptions(
   }
 
   /** A server would refuse each report with a longer roster. */
-  private def checkRoster(arguments: Arguments, names: Seq[String]): Unit = {
+  private def checkRoster(arguments: Arguments, argument: String, names: Seq[String]): Unit = {
     val bytes = names.map(name => WireName.encode(name).getBytes(UTF_8).length + 3L).sum
     val allowed = s"at most $MostHostsAtServer names in $MostRosterBytes bytes with a server"
     if (names.size > MostHostsAtServer || bytes > MostRosterBytes)
-      throw arguments.invalid("hosts", s"${names.size} names in $bytes bytes", allowed)
+      throw arguments.invalid(argument, s"${names.size} names in $bytes bytes", allowed)
   }
 }
 
 object WatermarkOptions {
 
-  /** @param roster the argument that has the roster: hosts, or partitions of a topic */
-  private[tailrace] def of(document: CallDocument, roster: String): WatermarkOptions = WatermarkOptions(
+  /** The argument that has the roster: hosts, or partitions of a topic. */
+  private[watermark] def rosterArgument(isStamped: Boolean): String =
+    if (isStamped) "partitions" else "hosts"
+
+  private[tailrace] def of(document: CallDocument, isStamped: Boolean): WatermarkOptions = WatermarkOptions(
     completeness = document("completeness").text,
-    hosts = document.get(roster).map(_.texts),
+    hosts = document.get(rosterArgument(isStamped)).map(_.texts),
     idleAfter = document.get("idle_after").map(_.duration),
     futureLimit = document.get("future_limit").map(_.duration),
     onFuture = document("on_future").text,
     delay = document("delay").duration,
     server = document.get("server").map(_.text),
     app = document.get("app").map(_.text),
-    operator = document("operator").text,
+    operator = document.get("operator").map(_.text),
     token = document.get("token").map(_.text),
     logs = document.get("logs").map(_.text),
     name = document("name").text
@@ -103,6 +107,7 @@ object WatermarkOptions {
   private[tailrace] val stamp = new Arguments("tailrace.stamp_watermark")
 
   private[watermark] val Name = "watermark"
+  private val Operator = "source"
   private val MostHostsAtServer = 100000
   private val MostRosterBytes = 8000000L
 }

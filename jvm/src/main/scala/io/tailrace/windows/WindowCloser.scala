@@ -15,7 +15,7 @@ import io.tailrace.watermark._
 
 /** Decides when windows close, and makes their reports.
   *
-  * Without a server, a window closes when this query's low watermark has passed its end. With a server, the
+  * Without a server, a window closes when this query's low watermark has reached its end. With a server, the
   * global low watermark of the application must have passed it too: the sink reports its own, and gets that
   * of all. While the server is away, no window closes.
   *

@@ -23,7 +23,7 @@ import io.tailrace.watermark.{Completeness, ProgressSettings, ServerOptions, Ser
   * @param server    a watermark server, or several of one store with commas between them, whose global low
   *                  watermark closes windows; none: the query's own
   * @param app       the application at the server
-  * @param operator  the sink's name in it
+  * @param operator  the sink's name in it; none: "sink"
   * @param token     the server's bearer token
   * @param upstreams the operators at the server whose rows are written; none: the query's sources
   * @param format    parquet: windows stay in the folder; delta and iceberg: complete windows go to a table
@@ -37,7 +37,7 @@ final case class WindowOptions(
     targetFileSize: Option[String] = None,
     server: Option[String] = None,
     app: Option[String] = None,
-    operator: String = "sink",
+    operator: Option[String] = None,
     token: Option[String] = None,
     upstreams: Option[Seq[String]] = None,
     format: String = "parquet",
@@ -58,7 +58,8 @@ final case class WindowOptions(
     arguments.number("missing", missing.toLong, least = 0, MostMissing)
     val fileBytes = targetFileSize.map(arguments.bytes("target_file_size", _, LeastFile, MostFile))
     if (server.isEmpty && upstreams.isDefined) throw arguments.needs("upstreams", "set", ServerOptions.Needed)
-    val sink = ServerOptions(arguments, server, app, operator, token).settings.map(sinkServer(_, sources))
+    val sink =
+      ServerOptions(arguments, server, app, operator, Operator, token).settings.map(sinkServer(_, sources))
     LandingSettings(path, Windows(width, from), into, missing, fileBytes, sources, sink, tableName)
   }
 
@@ -81,8 +82,8 @@ final case class WindowOptions(
     val others = sources.filterNot(_.server.exists(settings.isBeside))
     if (upstreams.isEmpty && others.nonEmpty)
       throw WindowErrors.server(settings.named, settings.app, others.map(_.name))
-    if (named.contains(operator))
-      throw arguments.invalid("operator", operator, "a name that no operator upstream has")
+    if (named.contains(settings.operator))
+      throw arguments.invalid("operator", settings.operator, "a name that no operator upstream has")
     val ofSources = others.isEmpty && named.toSet == own.toSet
     SinkServer(settings, named, ofSources, isGiven = upstreams.isDefined)
   }
@@ -98,7 +99,7 @@ object WindowOptions {
     targetFileSize = document.get("target_file_size").map(_.size),
     server = document.get("server").map(_.text),
     app = document.get("app").map(_.text),
-    operator = document("operator").text,
+    operator = document.get("operator").map(_.text),
     token = document.get("token").map(_.text),
     upstreams = document.get("upstreams").map(_.texts),
     format = document("format").text,
@@ -107,6 +108,7 @@ object WindowOptions {
 
   private[tailrace] val arguments = new Arguments("tailrace.write_windows")
 
+  private val Operator = "sink"
   private val MostMissing = 1000L
   private val LeastFile = 1L << 20
   private val MostFile = 1L << 34

@@ -60,13 +60,11 @@ private[tailrace] final class Erase(session: SparkSession, checkpoint: String, o
   private val subjects: Subjects = (options.where, options.subjects) match {
     case (Some(where), None) => new SubjectsOfCondition(session, where)
     case (None, Some(table)) => new SubjectsOfTable(session, table)
-    case (where, _) =>
-      throw Errors.optionInvalid(
-        "tailrace.erase",
-        "where",
-        where.getOrElse(""),
-        "a condition, or none and a table of subjects"
-      )
+    case (Some(where), Some(_)) =>
+      val reason = "each says which rows are erased"
+      throw Errors.optionConflict("tailrace.erase", "where", where, "subjects", reason)
+    case (None, None) =>
+      throw Errors.optionInvalid("tailrace.erase", "where", "", "a condition, unless `subjects` are given")
   }
 
   /** @throws io.tailrace.common.TailraceStateException TAILRACE_STATE_IN_USE if a query runs with the checkpoint, or

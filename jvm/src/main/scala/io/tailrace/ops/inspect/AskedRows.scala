@@ -271,6 +271,7 @@ private[inspect] final case class StateOptions(
 )
 
 private[inspect] object StateOptions {
+  private val Reader = """spark.read.format("tailrace-state")"""
   private val Known = Set("path", "of", "version", "from_version", "operator")
 
   def read(options: CaseInsensitiveStringMap): StateOptions = {
@@ -296,7 +297,13 @@ private[inspect] object StateOptions {
     val (version, from) = (number("version"), number("from_version"))
     from.foreach { before =>
       if (of != StateContent.Rows)
-        throw invalid("from_version", before.toString, "left out unless `of` is rows")
+        throw Errors.optionConflict(
+          Reader,
+          "from_version",
+          before.toString,
+          "of",
+          s"${of.name} have no changes"
+        )
       if (version.exists(_ < before))
         throw invalid("from_version", before.toString, s"at most `version`, ${version.get}")
     }
@@ -304,7 +311,7 @@ private[inspect] object StateOptions {
   }
 
   def invalid(option: String, value: String, allowed: String): TailraceAnalysisException =
-    Errors.optionInvalid("""spark.read.format("tailrace-state")""", option, value, allowed)
+    Errors.optionInvalid(Reader, option, value, allowed)
 }
 
 /** The contents of a query's operators, of which the format shows one at a time.

@@ -164,7 +164,7 @@ def test_the_tab_of_sparks_ui_shows_each_query(port: str, browser: Chrome) -> No
     with shown_at(browser, 390):
         # Texts keep their size, and the bars take the width that there is.
         assert 300 < chart.size["width"] <= 390
-        fonts = browser.execute_script(  # type: ignore[no-untyped-call]
+        fonts = browser.execute_script(
             "return [...arguments[0].querySelectorAll('div, span')]"
             ".map(e => parseFloat(getComputedStyle(e).fontSize))",
             chart,

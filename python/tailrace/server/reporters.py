@@ -43,8 +43,8 @@ def shown_query(reporter: Mapping[str, Any]) -> str:
 
 def shown_reads(reporter: Mapping[str, Any]) -> str:
     """The inputs or outputs of a reporter."""
-    names: list[str] = [plain(name) for name in reporter["reads"] or []]
-    text = shown_some(names, _READS, quoted=False, of=reporter["reads_count"])
+    reads: list[str] = reporter["reads"] or []
+    text = shown_some([plain(name) for name in reads], _READS, quoted=False, of=reporter["reads_count"])
     return f"{text} (parts of {plain(reporter['logs'])})" if reporter["logs"] else text
 
 

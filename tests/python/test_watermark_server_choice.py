@@ -26,7 +26,7 @@ def test_the_page_shows_the_hosts_that_its_address_asks_for(tmp_path: Path) -> N
         sections = client.get("/page.json?app=app&search=web-2").json()["sections"]
         assert "web-2" in sections["hosts"]
         assert "web-1" not in sections["hosts"]
-        assert "1 of 1 hosts with “web-2” in the name" in sections["found"]
+        assert "1 of 1 hosts with “<bdi>web-2</bdi>” in the name" in sections["found"]
         assert client.get("/page.json?app=app&state=wrong").status_code == 422
 
 

@@ -267,7 +267,7 @@ class AmendmentsSuite extends SparkSuite {
     (amending.copy(amendFor = Some("-1 hours")), "TAILRACE_OPTION_INVALID", "amend_for"),
     (amending.copy(amendFor = Some("1 month")), "TAILRACE_OPTION_INVALID", "amend_for"),
     (amending.copy(amendFor = Some("soon")), "TAILRACE_OPTION_INVALID", "amend_for"),
-    (amending.copy(lateLabels = Some(false)), "TAILRACE_OPTION_INVALID", "late_labels"),
+    (amending.copy(lateLabels = Some(false)), "TAILRACE_OPTION_CONFLICT", "late_labels"),
     (
       amending.copy(how = "inner", releaseEvery = None),
       "TAILRACE_JOIN_OPTION_CONFLICT",

@@ -130,7 +130,7 @@ final class StateChangesSuite extends SparkSuite {
       assert(refusal("from_version" -> 3, "version" -> 2)._1 == "TAILRACE_OPTION_INVALID")
       assert(refusal("from_version" -> 99)._1 == "TAILRACE_CHECKPOINT_VERSION_NOT_RETAINED")
       assert(refusal("from_versoin" -> 1)._2.contains("from_version, of, operator, version"))
-      assert(refusal("from_version" -> 1, "of" -> "hosts")._1 == "TAILRACE_OPTION_INVALID")
+      assert(refusal("from_version" -> 1, "of" -> "hosts")._1 == "TAILRACE_OPTION_CONFLICT")
       assert(read(d, "from_version" -> last).count() == 0)
       Tailrace.rescale(spark, d.getPath, 3)
       assert(refusal("from_version" -> (last - 1))._2.contains("new numbers"))

@@ -61,7 +61,8 @@ def _restart(spark: SparkSession, tmp_path: Path, restart: Restart, server: str 
         refused = None if refusal is None else condition_of(refusal)
         assert refused == restart.refused
         if refused == INCOMPATIBLE:
-            assert any(f"`{name}`" in str(refusal) for name in restart.options), "it names no changed option"
+            names = [restart.told_as] if restart.told_as else restart.options
+            assert any(f"`{name}`" in str(refusal) for name in names), f"{refusal} names none of {names}"
         if refused is None and restart.compares:
             baselines = Baselines(spark, tmp_path, _SEED)
             _compare(run, *(baselines.of(entry) for entry in (restart.before(), restart.after())))

@@ -35,6 +35,7 @@ class Restart:
         refused: the condition by which the restart is refused; None if it is accepted.
         compares: whether each row that comes out then has to be one of the query with the former options or
             of the one with the new options.
+        told_as: the option by which a refusal tells the change; None if that is one of the options.
     """
 
     entry: str
@@ -42,6 +43,7 @@ class Restart:
     options: Mapping[str, Any] = field(hash=False)
     refused: str | None = None
     compares: bool = True
+    told_as: str | None = None
 
     @property
     def name(self) -> str:
@@ -63,8 +65,16 @@ def _accepted(entry: str, /, call: int = 0, *, compares: bool = True, **options:
     return Restart(entry, call, options, compares=compares)
 
 
-def _refused(entry: str, /, call: int = 0, *, condition: str = INCOMPATIBLE, **options: Any) -> Restart:  # noqa: ANN401
-    return Restart(entry, call, options, condition)
+def _refused(
+    entry: str,
+    /,
+    call: int = 0,
+    *,
+    condition: str = INCOMPATIBLE,
+    told_as: str | None = None,
+    **options: Any,  # noqa: ANN401
+) -> Restart:
+    return Restart(entry, call, options, condition, told_as=told_as)
 
 
 _JOIN = (
@@ -93,8 +103,8 @@ _JOIN = (
     _refused("join-left", horizons=["5 seconds"]),
     _refused("join-horizons", horizons=["5 seconds"]),
     _accepted("join-horizons", emit="changes"),
-    _refused("join-horizons", emit="defer"),
-    _refused("join-horizons_defer", emit="all"),
+    _refused("join-horizons", emit="defer", told_as="horizons"),
+    _refused("join-horizons_defer", emit="all", told_as="horizons"),
     _refused("join-first", release="decided"),
     _refused("join-decided", release="closed"),
     _refused("join-inner", one_to_one=True),
@@ -103,7 +113,7 @@ _JOIN = (
     _accepted("join-amended", amend_for=None),
     _refused("join-left", salted_keys=[1], salt_buckets=2),
     _refused("join-hot", salted_keys=[2], salt_buckets=2),
-    _refused("join-hot", salt_buckets=3),
+    _refused("join-hot", salt_buckets=3, told_as="salted_keys"),
 )
 
 _AS_OF = (
@@ -156,7 +166,7 @@ _EXAMPLES = (
     _refused("examples-features_aged", 2, delay="6 seconds"),
     _refused("examples-horizons", 3, horizons=["5 seconds"]),
     _accepted("examples-horizons", 3, emit="changes"),
-    _refused("examples-horizons", 3, emit="defer"),
+    _refused("examples-horizons", 3, emit="defer", told_as="horizons"),
     _refused("examples-sample", 2, seed=8),
     _accepted("examples-sample", 2, weight="w"),
 )

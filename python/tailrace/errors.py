@@ -135,6 +135,11 @@ _BY_CALL: Mapping[str, type[TailraceError]] = {
 }
 
 
+def clause(text: str) -> str:
+    """Another library's text without its full stop: as a part of a sentence that ends with one."""
+    return text.rstrip(" .\n")
+
+
 def from_condition(
     condition: str, message: str, parameters: Mapping[str, str] | None = None
 ) -> TailraceError:

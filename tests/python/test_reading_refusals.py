@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import datetime as dt
+import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from landed_windows import LandedWindows, refusal
-from tailrace.reading import WindowReader, ray_dataset, refusals, torch_dataset
+from tailrace.reading import WindowReader, folders, ray_dataset, refusals, torch_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -393,3 +394,10 @@ def test_a_reason_of_another_library_ends_no_sentence_twice(refused: Callable[[s
     assert "It failed" in text
     assert ".." not in text
     assert "And more" not in text
+
+
+def test_the_most_empty_windows_are_those_of_the_jvm(repository: Path) -> None:
+    # A reader that allowed fewer would refuse folders that `write_windows` has left so.
+    source = repository / "jvm/src/main/scala/io/tailrace/windows/Windows.scala"
+    (most,) = re.findall(r"val MostEmpty = (\d+)", source.read_text("utf-8"))
+    assert int(most) == folders._MOST_EMPTY

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeAlias
 
+from tailrace.server.names import DIRECTIONS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 # In columns: the width that a table would take is measured as if the terminal had this many.
 _WIDEST = 100_000
 
-# Control characters but the line break, and the marks of Unicode's bidirectional algorithm.
-_UNPRINTABLE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# Control characters but the line break, and what reorders a line.
+_UNPRINTABLE = re.compile(rf"[\x00-\x09\x0b-\x1f\x7f-\x9f{DIRECTIONS}]")
 _TWO_DIGITS = 0x100
 
 # The amount that is done, and the total.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tailrace._bridge import arguments
-from tailrace.errors import TailraceError, TailraceWatermarkError, from_condition
+from tailrace.errors import TailraceError, TailraceWatermarkError, clause, from_condition
 
 CALL = "tailrace.reading.WindowReader"
 
@@ -174,8 +174,8 @@ def weights_type(name: str, window: str, kind: str) -> TailraceError:
 
 
 def _clause(reason: str) -> str:
-    """The first line of another library's text, without its full stop: the middle of a sentence."""
-    return reason.partition("\n")[0].rstrip(" .")
+    """The first line of another library's text, as a part of a sentence."""
+    return clause(reason.partition("\n")[0])
 
 
 def _refusal(condition: str, text: str, cure: str, **parameters: str) -> TailraceError:

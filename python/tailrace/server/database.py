@@ -13,6 +13,8 @@ from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from tailrace.errors import clause
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
@@ -74,8 +76,7 @@ class Database(ABC):
             raise self._refused(error) from error
 
     def _refused(self, error: Exception) -> DatabaseError:
-        reason = str(error).rstrip(" .\n")
-        return DatabaseError(f"{self.product}: {reason}.")
+        return DatabaseError(f"{self.product}: {clause(str(error))}.")
 
     @contextmanager
     def transaction(self) -> Generator[None]:

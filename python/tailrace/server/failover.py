@@ -9,7 +9,7 @@ import urllib.request
 from typing import Any
 from urllib.parse import urlsplit
 
-from tailrace.errors import TailraceServerError
+from tailrace.errors import TailraceServerError, clause
 
 _WAIT_SECONDS = 10
 _PORTS = {"http": 80, "https": 443}
@@ -105,7 +105,7 @@ class Servers:
                 raise _AwayError(refused) from error
             raise refused from error
         except (OSError, ValueError, http.client.HTTPException) as error:
-            reason = str(getattr(error, "reason", str(error) or type(error).__name__)).rstrip(".")
+            reason = clause(str(getattr(error, "reason", str(error) or type(error).__name__)))
             away = TailraceServerError(
                 f"The watermark server {url} can't be asked: {reason:.300}. Check the "
                 "URL, and that `tailrace watermark-server` runs there.",
@@ -165,6 +165,6 @@ def _place(url: str) -> str | None:
 
 def _reason(body: bytes) -> str:
     try:
-        return str(json.loads(body)["detail"]).rstrip(".")
+        return clause(str(json.loads(body)["detail"]))
     except (ValueError, KeyError, TypeError):
         return "it gives no reason"

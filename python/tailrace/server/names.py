@@ -19,7 +19,8 @@ _UNFIT = r"\x00-\x1f\x7f-\x9f\ud800-\udfff"
 _CONTROL = re.compile(f"[{_UNFIT}]")
 _ENCODED = re.compile(f"[{_UNFIT}%]")
 # Marks of direction, embeddings, overrides and isolates of Unicode's bidirectional algorithm.
-_DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+DIRECTIONS = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_DIRECTION = re.compile(f"[{DIRECTIONS}]")
 _KEPT = 183
 _HASHED = 16
 
@@ -80,7 +81,7 @@ def plain(name: str) -> str:
 
     U+202E would turn the rest of a line around; it is shown as its escape.
     """
-    return _DIRECTIONS.sub(lambda found: f"\\u{ord(found[0]):04x}", name)
+    return _DIRECTION.sub(lambda found: f"\\u{ord(found[0]):04x}", name)
 
 
 def shown_client(client: str, query: str | None, run: str = "") -> str:

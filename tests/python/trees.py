@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pytest
 
 from arrivals import arrive
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 NODE = "node long, parent long"
+# Of queries that join two streams, outside of the output mode append.
+ANY_OUTPUT_MODE = pytest.mark.spark(
+    ">=4.2", reason="Spark 4.1 joins two streams in the output mode append only"
+)
 _numbers = itertools.count()
 
 Edge = tuple[int, int]

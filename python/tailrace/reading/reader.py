@@ -302,7 +302,7 @@ class WindowReader:
         """The windows of a pass, from a position on."""
         begun, after = begin.window, begin.after
         last = None if after is None else time_of(after)
-        end: datetime | None = None
+        end = None if last is None else self._folder.end_of(last)
         while True:
             first = self._first_after(last)
             for window in self._folder.complete(

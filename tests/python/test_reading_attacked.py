@@ -257,7 +257,7 @@ def test_nullability_inside_of_a_column_may_differ(windows: LandedWindows) -> No
         kind = pa.struct([pa.field("kind", pa.string(), nullable=nullable)])
         columns: list[pa.Field[Any]] = [
             pa.field("labels", pa.list_(pa.field("element", kind, nullable=nullable))),
-            pa.field("by_name", pa.map_(pa.string(), pa.field("value", kind, nullable=nullable))),
+            pa.field("by_name", pa.map_(pa.string(), kind)),
             pa.field("context", kind),
         ]
         one = {"kind": None if nullable else "click"}

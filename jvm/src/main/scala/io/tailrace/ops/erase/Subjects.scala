@@ -15,7 +15,7 @@ import org.apache.spark.sql.catalyst.optimizer.{ComputeCurrentTime, ReplaceExpre
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
-import org.apache.spark.sql.types.{DataType, StringType, StructField, StructType}
+import org.apache.spark.sql.types.{DataType, StringType, StructField}
 
 import io.tailrace.common.Errors.{refuse, stateError}
 import io.tailrace.common.{Errors, Side, TailraceAnalysisException, TailraceStateException}
@@ -123,7 +123,8 @@ private[erase] final class SubjectsOfTable(session: SparkSession, table: DataFra
 
   private def castOf(column: Attribute, to: DataType): Expression = {
     val from = SparkPlans.nullable(column.dataType)
-    if (!Cast.canANSIStoreAssign(from, to) || !Columns.haveSameFields(from, to, session.sessionState.conf.resolver))
+    val same = session.sessionState.conf.resolver
+    if (!Cast.canANSIStoreAssign(from, to) || !Columns.haveSameFields(from, to, same))
       throw wrongType(column.name, "the table of subjects", column.dataType, to.sql)
     cast(column, to)
   }

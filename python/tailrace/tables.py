@@ -59,10 +59,10 @@ def write_table(
         output mode is append; with `keys` also update.
 
     Raises:
-        TailraceTableError: the DataFrame isn't a stream, a key isn't a column of it, or an option is invalid.
-            From `start()`: the library of the format is missing, the table can't be made, or the rows don't
-            fit its columns. From a running query: a key is null, or another run with the checkpoint writes
-            into the table.
+        TailraceTableError: the DataFrame isn't a stream, a key isn't a column of it or can't be compared, or
+            an option is invalid. From `start()`: the library of the format is missing, the table can't be
+            made, or the rows don't fit its columns. From a running query: a key is null, or another run with
+            the checkpoint writes into the table.
         TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type.
     """

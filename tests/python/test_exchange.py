@@ -158,6 +158,25 @@ def test_a_dry_run_says_what_would_be_written_and_writes_nothing(
         tailrace.import_state(result, new, left=right, right=left, dry_run=True)
 
 
+def test_structs_with_fields_in_another_order_are_refused(stream_test: StreamTest, tmp_path: Path) -> None:
+    """Spark casts them by the places of the fields: each would have the other's values."""
+    streams = Streams(stream_test)
+    known, other = (
+        "map('m', array(named_struct('a', 5, 'b', 6)))",
+        "map('m', array(named_struct('b', 6, 'a', 5)))",
+    )
+    result = join(streams.frame("left").selectExpr("*", f"{known} AS context"), streams.frame("right"))
+    left, right = streams.batch_frames(LEFT, RIGHT)
+
+    def imported(context: str) -> int:
+        rows = left.selectExpr("*", f"{context} AS context")
+        return tailrace.import_state(result, tmp_path / "new", left=rows, right=right, dry_run=True).left
+
+    assert imported(known) == 12
+    with pytest.raises(TailraceStateError, match=r"TAILRACE_STATE_EXCHANGE_COLUMNS.* context MAP"):
+        imported(other)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

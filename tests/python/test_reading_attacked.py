@@ -251,6 +251,38 @@ def test_weights_of_long_integers(windows: LandedWindows) -> None:
     assert next(iter(reader)).column("weight").to_pylist()[:3] == [2.0**53, 1.0, 2.0]
 
 
+def test_nullability_inside_of_a_column_may_differ(windows: LandedWindows) -> None:
+    """Spark writes that of its plan, which another start of a query may not have."""
+    for hour, nullable in ((2, False), (3, True)):
+        kind = pa.struct([pa.field("kind", pa.string(), nullable=nullable)])
+        columns: list[pa.Field[Any]] = [
+            pa.field("labels", pa.list_(pa.field("element", kind, nullable=nullable))),
+            pa.field("by_name", pa.map_(pa.string(), kind)),
+            pa.field("context", kind),
+        ]
+        one = {"kind": None if nullable else "click"}
+        rows = [{"labels": [one], "by_name": [("a", one)], "context": one}, dict.fromkeys(["labels"])]
+        directory = windows.directory(hour)
+        directory.mkdir()
+        pq.write_table(pa.Table.from_pylist(rows, pa.schema(columns)), directory / "part-0.parquet")
+        windows.mark(hour, 2)
+    for shuffle in (0, 10):
+        reader = WindowReader(windows.path, since=windows.start(2), shuffle=shuffle)
+        found = [row["labels"] for batch in reader for row in batch.to_pylist()]
+        assert sorted(found, key=str) == [None, None, [{"kind": "click"}], [{"kind": None}]]
+
+
+def test_a_pass_that_follows_ends_if_its_state_has_the_last_window(windows: LandedWindows) -> None:
+    options: dict[str, Any] = {"until": windows.start(2), "follow": True, "poll_seconds": 0}
+    first = WindowReader(windows.path, **options)
+    assert ids(first) == list(range(12))
+    waits = iter(range(5))
+    again = WindowReader(windows.path, **options, stop=lambda: next(waits, None) is None)
+    again.load_state_dict(first.state_dict())
+    assert ids(again) == []
+    assert next(waits, None) is not None, "it has waited for a window that it would not read"
+
+
 def test_markers_and_names_that_are_no_times(windows: LandedWindows) -> None:
     (windows.path / "window_start=20261301T120000Z").mkdir()
     assert ids(WindowReader(windows.path)) == list(range(12))

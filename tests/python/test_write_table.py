@@ -1,6 +1,7 @@
 """`tailrace.write_table`: refusals without a library.
 
-`tables_of_library.py` and, of windows, `windows_of_library.py` with Delta and with Iceberg.
+`tables_of_library.py`, `values_of_library.py` and, of windows, `windows_of_library.py` with Delta and with
+Iceberg.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from tailrace.options import TableFormat
 
-_OF_LIBRARY = [Path(__file__).with_name(f"{of}_of_library.py") for of in ("tables", "windows")]
+_OF_LIBRARY = [Path(__file__).with_name(f"{of}_of_library.py") for of in ("tables", "values", "windows")]
 
 
 @pytest.fixture
@@ -55,6 +56,13 @@ def test_arguments_are_refused_by_name(rows: DataFrame, options: dict[str, Any],
         tailrace.write_table(rows, **{"table": "examples", **options})
     assert refused.value.condition == condition
     assert refused.value.parameters["argument"] == next(iter(options))
+
+
+@pytest.mark.parametrize("kind", ["map(1, value)", "to_variant_object(struct(value))"])
+def test_keys_that_cant_be_compared_are_refused(rows: DataFrame, kind: str) -> None:
+    with pytest.raises(tailrace.TailraceTableError, match="whose values can be compared") as refused:
+        tailrace.write_table(rows.selectExpr(f"struct({kind} AS of) AS key"), "examples", keys="key")
+    assert refused.value.condition == "TAILRACE_COLUMN_TYPE"
 
 
 def test_a_batch_dataframe_is_refused(spark: SparkSession) -> None:

@@ -174,6 +174,11 @@ class WindowFolder:
                 return
             yield window
 
+    def end_of(self, start: datetime) -> datetime | None:
+        """The end of the complete window that begins then; None if it isn't there any more."""
+        windows = (self._window(directory) for begin, directory in self.directories() if begin == start)
+        return next((window.end for window in windows if window is not None), None)
+
     def files(self, window: CompleteWindow, *, late: bool = False) -> list[WindowFile]:
         """The files with rows of a window, in order of their paths; with `late`, then those of its late rows.
 

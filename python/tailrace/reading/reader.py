@@ -302,7 +302,8 @@ class WindowReader:
         """The windows of a pass, from a position on."""
         begun, after = begin.window, begin.after
         last = None if after is None else time_of(after)
-        end: datetime | None = None
+        ends = self._follow and self._until is not None
+        end = self._folder.end_of(last) if ends and last is not None else None
         while True:
             first = self._first_after(last)
             for window in self._folder.complete(

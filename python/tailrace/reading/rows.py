@@ -277,9 +277,25 @@ def _fragment(folder: WindowFolder, file: WindowFile) -> ds.ParquetFileFragment:
 def _schema(fragment: ds.ParquetFileFragment) -> pa.Schema:
     """The columns of a file, and those of its directories."""
     values = ds.get_partition_keys(fragment.partition_expression)
-    return pa.schema(
-        [*fragment.physical_schema.remove_metadata(), *(pa.field(name, pa.string()) for name in values)]
-    )
+    columns = [pa.field(column.name, _nullable(column.type)) for column in fragment.physical_schema]
+    return pa.schema([*columns, *(pa.field(name, pa.string()) for name in values)])
+
+
+def _nullable(kind: pa.DataType) -> pa.DataType:
+    """A type with nulls allowed in it, at any depth.
+
+    Spark writes `not null` inside of a column where its plan has no nulls, and that may differ between two
+    starts of a query.
+    """
+    if isinstance(kind, pa.StructType):
+        return pa.struct(
+            [pa.field(kind.field(i).name, _nullable(kind.field(i).type)) for i in range(kind.num_fields)]
+        )
+    if isinstance(kind, pa.MapType):
+        return pa.map_(_nullable(kind.key_type), _nullable(kind.item_type))
+    if isinstance(kind, pa.ListType):
+        return pa.list_(pa.field(kind.value_field.name, _nullable(kind.value_type)))
+    return kind
 
 
 def _check_weights(name: str, kind: pa.DataType, window: CompleteWindow) -> None:

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, Express
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.functions.col
-import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructType}
 import org.apache.spark.sql.{AnalysisException, Column}
 
 import io.tailrace.common.{Arguments, Errors, TailraceAnalysisException}
@@ -92,6 +92,22 @@ private[tailrace] object Columns {
       case Project(Seq(one: Attribute), _) if frame.outputSet.contains(one) => one.name
       case _ => throw Errors.columnExpression(call, argument, column)
     }
+  }
+
+  /** True if structs in two types have fields of the same names in the same order. A cast goes by the places of fields:
+    * `{b, a}` as `{a, b}` would exchange their values.
+    */
+  def haveSameFields(one: DataType, other: DataType, sameName: (String, String) => Boolean): Boolean = {
+    def same(one: DataType, other: DataType): Boolean = (one, other) match {
+      case (StructType(fields), StructType(others)) =>
+        fields.length == others.length && fields.zip(others).forall { case (a, b) =>
+          sameName(a.name, b.name) && same(a.dataType, b.dataType)
+        }
+      case (ArrayType(element, _), ArrayType(known, _)) => same(element, known)
+      case (MapType(key, value, _), MapType(knownKey, known, _)) => same(key, knownKey) && same(value, known)
+      case _ => true
+    }
+    same(one, other)
   }
 
   /** The cure for a column that exists already. */

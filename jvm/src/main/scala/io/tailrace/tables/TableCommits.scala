@@ -2,10 +2,13 @@ package io.tailrace.tables
 
 import java.lang.reflect.Method
 import java.util.Locale
+import java.util.concurrent.ThreadLocalRandom
 
+import scala.annotation.tailrec
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.tailrace.SparkPlans
@@ -31,7 +34,7 @@ private[tailrace] final class TableCommits(
     counted: String,
     options: Map[String, String],
     twoWriters: (Long, Throwable) => Throwable
-) {
+) extends Logging {
   import TableCommits._
 
   private val id = s"tailrace-$query"
@@ -88,7 +91,7 @@ private[tailrace] final class TableCommits(
     val conf = table.session.conf
     marks.foreach { case (key, value) => conf.set(key, value) }
     val result =
-      try once(number)(table.session.sql(statement).collect())
+      try once(number)(repeated(number)(table.session.sql(statement).collect()))
       finally marks.keys.foreach(conf.unset)
     // A MERGE of Delta's returns how many rows it has changed, unless it was skipped.
     if (table.format == TableFormat.Delta && result.isEmpty) throw twoWriters(number, null)
@@ -100,6 +103,22 @@ private[tailrace] final class TableCommits(
   /** Iceberg itself skips nothing. */
   private def checkNew(number: Long): Unit =
     if (table.format == TableFormat.Iceberg && has(number)) throw twoWriters(number, null)
+
+  /** A MERGE fails if another query has changed rows of the table that it has read. Nothing is written then. */
+  private def repeated[T](number: Long)(write: => T): T = {
+    def attempt(left: Int): Either[Throwable, T] =
+      try Right(write)
+      catch { case NonFatal(e) if left > 0 && causes(e).exists(isConflict) => Left(e) }
+    @tailrec def from(left: Int): T = attempt(left) match {
+      case Right(done) => done
+      case Left(conflict) =>
+        logInfo(s"commit $number into ${table.name} is tried again: another one was in between", conflict)
+        Thread.sleep(ThreadLocalRandom.current.nextLong(MostMillis))
+        checkNew(number)
+        from(left - 1)
+    }
+    from(Attempts - 1)
+  }
 
   private def once[T](number: Long)(write: => T): T =
     try write
@@ -117,6 +136,20 @@ private[tailrace] object TableCommits {
 
   /** Delta's error of a commit beside another one with the same application id. */
   private val SameTransaction = "ConcurrentTransactionException"
+
+  /** Delta's errors of rows that a MERGE has read, and that another commit has changed meanwhile. */
+  private val Conflicts =
+    Set("ConcurrentAppendException", "ConcurrentDeleteReadException", "ConcurrentDeleteDeleteException")
+
+  /** Iceberg's, of all that a commit must not do. */
+  private val Invalid = "ValidationException"
+  private val Attempts = 10
+  private val MostMillis = 1000L
+
+  private def isConflict(e: Throwable) = {
+    val name = e.getClass.getSimpleName
+    Conflicts(name) || (name == Invalid && Option(e.getMessage).exists(_.contains("conflicting")))
+  }
 
   /** The documents of a table's commits, of all queries. The table forgets commits at some time. */
   def documents(table: TargetTable): Seq[String] = table.format match {

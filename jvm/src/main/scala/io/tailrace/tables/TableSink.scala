@@ -1,7 +1,8 @@
 package io.tailrace.tables
 
+import org.apache.spark.sql.catalyst.expressions.RowOrdering
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
-import org.apache.spark.sql.functions.{col, expr}
+import org.apache.spark.sql.functions.{col, expr, struct, when}
 import org.apache.spark.sql.sources.{DataSourceRegister, StreamSinkProvider}
 import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.sql.tailrace._
@@ -31,7 +32,12 @@ final case class TableOptions(format: String = "delta", keys: Option[Seq[String]
     of.checkName(arguments, table)
     if (keys.exists(_.isEmpty)) throw arguments.invalid("keys", "", "one column or more")
     columns.checkDistinct("frame")
-    keys.toSeq.flatten.foreach(columns.find("keys", _))
+    keys.toSeq.flatten
+      .map(columns.find("keys", _))
+      .find(key => !RowOrdering.isOrderable(key.dataType))
+      .foreach { key =>
+        throw columns.wrongType("keys", key, "a type whose values can be compared")
+      }
     Map(TableSink.Table -> table, TableSink.Of -> format) ++
       keys.map(names => TableSink.Keys -> compact(render(JArray(names.map(JString(_)).toList))))
   }
@@ -137,23 +143,40 @@ object TableSink {
   * }}}
   *
   * A version is as new as its horizon, the final one is newer, and an amendment is the newest. An amendment has the keys
-  * and the labels only: the other columns of the row stay.
+  * and the labels only: the other columns are those of the version before it, which is in the table, or in the batch, as
+  * its `base`.
   */
 private[tables] final class KeyedRows(table: TargetTable, batch: DataFrame, keys: Seq[String]) {
   private val session = SparkPlans.session(batch)
-  private def has(name: String, dataType: DataType) =
-    batch.schema.exists(field => field.name == name && field.dataType == dataType)
-  private val hasHorizons = has("horizon", StringType) && has("final", BooleanType)
-  private val isMarked = has(Mark.Column, StringType)
+  private val same = session.sessionState.conf.resolver
 
-  private def isAmended(of: String) = s"($of.`${Mark.Column}` <=> '${Mark.Amended.reason}')"
+  /** A column of `join`, in the table's case. */
+  private def find(name: String, dataType: DataType): Option[String] =
+    batch.schema.find(f => same(f.name, name) && f.dataType == dataType).map(f => quoteIdentifier(f.name))
+
+  /** `horizon` and `final`. */
+  private val horizons = find("horizon", StringType).zip(find("final", BooleanType))
+  private val mark = find(Mark.Column, StringType)
+  private val base = OwnNames.of("base")
+  private val others = batch.columns.toSeq.diff(keys)
+
+  private def isAmended(of: String): Option[String] =
+    mark.map(column => s"($of.$column <=> '${Mark.Amended.reason}')")
 
   /** A time, because it has an order and durations in Spark's words can be added to it. */
-  private def rank(of: String): Option[String] = Option.when(hasHorizons || isMarked) {
+  private def rank(of: String): Option[String] = Option.when(horizons.nonEmpty || mark.nonEmpty) {
     def at(year: Int) = s"timestamp_ntz'$year-01-01 00:00:00'"
-    val amended = if (isMarked) s"WHEN ${isAmended(of)} THEN ${at(9999)} " else ""
-    val early = s"WHEN NOT $of.`final` THEN ${at(1970)} + try_cast($of.`horizon` AS INTERVAL) "
-    s"CASE $amended${if (hasHorizons) early else ""}ELSE ${at(9998)} END"
+    val amended = isAmended(of).fold("")(is => s"WHEN $is THEN ${at(9999)} ")
+    val early = horizons.fold("") { case (horizon, isFinal) =>
+      s"WHEN NOT $of.$isFinal THEN ${at(1970)} + try_cast($of.$horizon AS INTERVAL) "
+    }
+    s"CASE $amended${early}ELSE ${at(9998)} END"
+  }
+
+  /** Labels are added to a row, and not taken from it: of two amendments the newer one has more. */
+  private def labels: Option[String] = isAmended("s").map { is =>
+    val arrays = batch.schema.filter(_.dataType.isInstanceOf[ArrayType]).map(f => quoteIdentifier(f.name))
+    s"CASE WHEN $is THEN ${("0" +: arrays.map(name => s"coalesce(array_size($name), 0)")).mkString(" + ")} END"
   }
 
   private def newest: DataFrame = {
@@ -162,14 +185,21 @@ private[tables] final class KeyedRows(table: TargetTable, batch: DataFrame, keys
     def isHashed(of: DataType): Boolean = of match {
       case StructType(fields) => fields.forall(field => isHashed(field.dataType))
       case ArrayType(element, _) => isHashed(element)
-      case other => !other.isInstanceOf[MapType]
+      case other => !other.isInstanceOf[MapType] && other != VariantType
     }
     val hashed =
       batch.schema.filter(field => isHashed(field.dataType)).map(field => quoteIdentifier(field.name))
-    val order = (rank("s").toSeq :+ s"xxhash64(${hashed.mkString(", ")})").map(_ + " DESC").mkString(", ")
-    val by = keys.map(quoteIdentifier).mkString(", ")
-    val numbered =
-      batch.as("s").withColumn(number, expr(s"row_number() OVER (PARTITION BY $by ORDER BY $order)"))
+    val order =
+      (rank("s") ++ labels ++ Seq(s"xxhash64(${hashed.mkString(", ")})")).map(_ + " DESC").mkString(", ")
+    val by = s"PARTITION BY ${keys.map(quoteIdentifier).mkString(", ")} ORDER BY $order"
+    val rows = batch.as("s")
+    val based = isAmended("s").fold(rows) { is =>
+      val ordinary = when(expr(s"NOT $is"), struct(others.map(Columns.named): _*))
+      val all = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+      val newest = s"first_value(${quoteIdentifier(base)}, true) OVER ($by $all)"
+      rows.withColumn(base, ordinary).withColumn(base, expr(s"IF($is, $newest, NULL)"))
+    }
+    val numbered = based.withColumn(number, expr(s"row_number() OVER ($by)"))
     numbered.where(col(number) === 1).drop(number)
   }
 
@@ -191,19 +221,27 @@ private[tables] final class KeyedRows(table: TargetTable, batch: DataFrame, keys
 
   private def statement: String = {
     val names = batch.columns.toSeq.map(quoteIdentifier)
-    val set = names.diff(keys.map(quoteIdentifier)).map { name =>
-      val value =
-        if (isMarked) s"CASE WHEN ${isAmended("s")} THEN coalesce(s.$name, t.$name) ELSE s.$name END"
-        else s"s.$name"
-      s"t.$name = $value"
+    val ofBase = s"s.${quoteIdentifier(base)}"
+    def isNewer(of: String) =
+      rank(of).zip(rank("t")).map { case (own, known) => s"coalesce($own >= $known, true)" }
+    val set = others.map(quoteIdentifier).map { name =>
+      val amended = isAmended("s").zip(isNewer(ofBase)).map { case (is, newer) =>
+        val former = s"CASE WHEN $ofBase IS NOT NULL AND $newer THEN $ofBase.$name ELSE t.$name END"
+        s"CASE WHEN $is THEN coalesce(s.$name, $former) ELSE s.$name END"
+      }
+      s"t.$name = ${amended.getOrElse(s"s.$name")}"
     }
-    val newer = rank("s").zip(rank("t")).map { case (own, known) => s" AND coalesce($own >= $known, true)" }
     val update =
-      if (set.isEmpty) "" else s"WHEN MATCHED${newer.mkString} THEN UPDATE SET ${set.mkString(", ")}"
-    val values = names.map("s." + _).mkString(", ")
+      if (set.isEmpty) ""
+      else s"WHEN MATCHED${isNewer("s").fold("")(" AND " + _)} THEN UPDATE SET ${set.mkString(", ")}"
+    val values = batch.columns.toSeq.map { column =>
+      val name = quoteIdentifier(column)
+      if (mark.isEmpty || keys.contains(column)) s"s.$name" else s"coalesce(s.$name, $ofBase.$name)"
+    }
     val on = keys.map(quoteIdentifier).map(key => s"t.$key = s.$key").mkString(" AND ")
+    val insert = s"INSERT (${names.mkString(", ")}) VALUES (${values.mkString(", ")})"
     s"""MERGE INTO ${table.name} AS t USING ${KeyedRows.View} AS s ON $on $update
-       |WHEN NOT MATCHED THEN INSERT (${names.mkString(", ")}) VALUES ($values)""".stripMargin
+       |WHEN NOT MATCHED THEN $insert""".stripMargin
   }
 }
 

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.analysis.{ResolvedIdentifier, UnresolvedIde
 import org.apache.spark.sql.catalyst.expressions.Cast
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.connector.catalog.{Table, TableCatalog, TableChange}
-import org.apache.spark.sql.functions.{lit, struct, transform, when}
+import org.apache.spark.sql.functions.{lit, struct, transform, transform_keys, transform_values, when}
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame}
@@ -195,9 +195,14 @@ private[tailrace] final class TargetTable(
   def nameOf(column: String): String =
     columns.names.find(session.sessionState.conf.resolver(_, column)).getOrElse(column)
 
-  /** Rows with the table's names and types. Columns that they lack are null, if the format doesn't fill them by itself. */
+  /** Rows with the table's names and types. Columns that they lack are null, if the format doesn't fill them by itself.
+    *
+    * @throws io.tailrace.common.TailraceAnalysisException TAILRACE_TABLE_COLUMNS: the table has changed since [[open]]
+    */
   def fitted(rows: DataFrame): DataFrame = {
     val resolver = session.sessionState.conf.resolver
+    val unfit = TableColumns.unfit(rows.schema, columns, Nil, resolver)
+    if (unfit.nonEmpty) throw TableErrors.columns(named, unfit.map(_.text))
     val found = columns.flatMap { column =>
       val own = rows.schema.find(field => resolver(field.name, column.name))
       def lacking = Option.when(format == TableFormat.Iceberg)(lit(null).cast(column.dataType))
@@ -242,12 +247,16 @@ private[tables] object TableColumns {
           }
         }
       case (ArrayType(element, _), ArrayType(known, _)) => unfit(element, known, path :+ "element", same)
+      case (MapType(key, value, _), MapType(knownKey, knownValue, _)) =>
+        unfit(key, knownKey, path :+ "key", same) ++ unfit(value, knownValue, path :+ "value", same)
       case _ =>
         val fits = isSame(rows, table) || Cast.canANSIStoreAssign(rows, table)
         Option.when(!fits)(UnfitColumn(path, rows, Some(table))).toSeq
     }
 
-  /** A value with the type of the table: fields of structs go by their names. */
+  /** A value with the type of the table: fields of structs go by their names. A value that the type can't store is an
+    * error, as in Spark's own INSERT, also in a session without ANSI mode.
+    */
   def fit(value: Column, rows: DataType, table: DataType, same: SameName): Column = (rows, table) match {
     case _ if isSame(rows, table) => value
     case (StructType(fields), StructType(known)) =>
@@ -258,7 +267,12 @@ private[tables] object TableColumns {
       }
       when(value.isNotNull, struct(found: _*))
     case (ArrayType(element, _), ArrayType(known, _)) => transform(value, fit(_, element, known, same))
-    case _ => value.cast(table)
+    case (MapType(key, of, _), MapType(knownKey, known, _)) =>
+      val values =
+        if (isSame(of, known)) value else transform_values(value, (_, v) => fit(v, of, known, same))
+      if (isSame(key, knownKey)) values
+      else transform_keys(values, (k, _) => fit(k, key, knownKey, same))
+    case _ => SparkPlans.strictCast(value, table)
   }
 
   private def isSame(one: DataType, other: DataType) = SparkPlans.nullable(one) == SparkPlans.nullable(other)

@@ -15,13 +15,14 @@ import org.apache.spark.sql.catalyst.optimizer.{ComputeCurrentTime, ReplaceExpre
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
-import org.apache.spark.sql.types.{ArrayType, DataType, StringType, StructField, StructType}
+import org.apache.spark.sql.types.{DataType, StringType, StructField}
 
 import io.tailrace.common.Errors.{refuse, stateError}
 import io.tailrace.common.{Errors, Side, TailraceAnalysisException, TailraceStateException}
 import io.tailrace.join.JoinCheckpoint
 import io.tailrace.ops.inspect.{StateColumns, StateDecoder}
 import io.tailrace.ops.rewrite.{JoinState, RowNumbers, RowRoute, RowRoutes}
+import io.tailrace.plan.Columns
 import io.tailrace.state._
 
 /** The rows that a user wants erased: those of a condition, or of the subjects of a table. */
@@ -122,19 +123,10 @@ private[erase] final class SubjectsOfTable(session: SparkSession, table: DataFra
 
   private def castOf(column: Attribute, to: DataType): Expression = {
     val from = SparkPlans.nullable(column.dataType)
-    if (!Cast.canANSIStoreAssign(from, to) || !hasSameFields(from, to))
+    val same = session.sessionState.conf.resolver
+    if (!Cast.canANSIStoreAssign(from, to) || !Columns.haveSameFields(from, to, same))
       throw wrongType(column.name, "the table of subjects", column.dataType, to.sql)
     cast(column, to)
-  }
-
-  /** A cast goes by the places of fields. `{b, a}` as `{a, b}` would be somebody else. */
-  private def hasSameFields(from: DataType, to: DataType): Boolean = (from, to) match {
-    case (one: StructType, other: StructType) =>
-      one.size == other.size && one.zip(other).forall { case (a, b) =>
-        session.sessionState.conf.resolver(a.name, b.name) && hasSameFields(a.dataType, b.dataType)
-      }
-    case (ArrayType(one, _), ArrayType(other, _)) => hasSameFields(one, other)
-    case _ => true
   }
 
   private def wrongType(column: String, frame: String, dataType: DataType, expected: String) =

@@ -15,7 +15,7 @@ import io.tailrace.common.WatermarkRules.{behind, ofMillis}
 import io.tailrace.common.{LiteralPath, Side, TailraceConf}
 import io.tailrace.join.{ColumnTexts, ImportableJoin, JoinCheckpoint, JoinNode, KeptColumns, LabelSettings}
 import io.tailrace.ops.inspect.StateColumns
-import io.tailrace.plan.TailraceNode
+import io.tailrace.plan.{Columns, TailraceNode}
 
 /** Rows that a query's join begins with.
   *
@@ -106,8 +106,9 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
     def found(column: Attribute): Option[(String, DataType)] =
       table.schema.find(field => same(field.name, column.name)).map(field => field.name -> field.dataType)
     // Tables declare few columns as never null.
-    val missing =
-      wanted.filterNot(column => found(column).exists(of => Cast.canUpCast(of._2, nullable(column.dataType))))
+    def fits(of: DataType, column: DataType) =
+      Cast.canUpCast(of, nullable(column)) && Columns.haveSameFields(of, column, same)
+    val missing = wanted.filterNot(column => found(column).exists(of => fits(of._2, column.dataType)))
     if (missing.nonEmpty)
       throw ExchangeErrors.columns(side.name, missing.map(column => s"${column.name} ${column.dataType.sql}"))
     table.select(wanted.map { column =>

@@ -108,8 +108,12 @@ object SparkPlans {
 
   def column(of: Expression): Column = ExpressionUtils.column(of)
 
-  def expression(literal: Column): Expression =
-    ColumnNodeToExpressionConverter(literal.node) match {
+  /** A cast that fails where a value doesn't fit, whether the session is in ANSI mode or not. */
+  def strictCast(value: Column, to: DataType): Column =
+    column(Cast(expression(value), to, None, EvalMode.ANSI))
+
+  def expression(of: Column): Expression =
+    ColumnNodeToExpressionConverter(of.node) match {
       case Alias(child, _) => child
       case other => other
     }

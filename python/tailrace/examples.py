@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql.functions import lit
 
 from tailrace._bridge import arguments, calls
@@ -19,8 +20,9 @@ from tailrace.errors import TailraceJoinError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
+    from typing import NoReturn
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
 
     from tailrace.options import ColumnOrName, Duration, Emit, Key, LabelStall, Match, OnLate
 
@@ -149,6 +151,14 @@ class Examples:
 
     def __repr__(self) -> str:
         return self._text()
+
+    # Type checkers would take any name for an attribute.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            cure = ": it is a definition, and `stream()` or `batch()` makes the DataFrame of it"
+            known = cure if hasattr(DataFrame, name) else ""
+            raise AttributeError(f"'Examples' object has no attribute '{name}'{known}", name=name, obj=self)
 
     def label(
         self,
@@ -465,7 +475,8 @@ class Examples:
 def _check(attribution: object) -> None:
     if not isinstance(attribution, Attribution):
         raise TypeError(
-            f"`attribution` is tailrace.last_touch() or one of its kind, not {type(attribution).__name__}."
+            f"`attribution` must be tailrace.last_touch() or one of its kind, "
+            f"not {type(attribution).__name__}."
         )
 
 
@@ -484,7 +495,7 @@ def _start(since: str | datetime | None) -> Column | None:
             # Spark reads one without a zone in that of this process.
             return arguments.moment(since, "since") if since.tzinfo else lit(since.isoformat(" "))
         case _:
-            raise TypeError(f"`since` is a string or a datetime, not {type(since).__name__}.")
+            raise TypeError(f"`since` must be a string or a datetime, not {type(since).__name__}.")
 
 
 def _shares_of(rates: Mapping[str, float]) -> dict[str, float]:

@@ -242,6 +242,6 @@ def _millis(moment: dt.datetime) -> int:
     arguments.kind(moment, dt.datetime, "watermark")
     if moment.tzinfo is None:
         raise TypeError(
-            "`watermark` is a datetime with a time zone: give it tzinfo=datetime.UTC, or another."
+            "`watermark` must be a datetime with a time zone: give it tzinfo=datetime.UTC, or another."
         )
     return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)

@@ -129,7 +129,7 @@ def recursively(
     arguments.frame(frame, "frame")
     columns = arguments.Columns("tailrace.recursively", frame)
     if not callable(op):
-        raise TypeError(f"`op` is a function of a DataFrame, not {type(op).__name__}.")
+        raise TypeError(f"`op` must be a function of a DataFrame, not {type(op).__name__}.")
     chosen = arguments.texts(on_limit=on_limit, on_cycle=on_cycle, mode=mode, name=name)
     limits = arguments.counts(**arguments.given(max_depth=max_depth, max_rows=max_rows))
     options = chosen | limits | arguments.texts(**arguments.given(depth_column=depth_column))

@@ -6,6 +6,7 @@ import os
 
 from pyspark.sql import SparkSession, is_remote
 
+from tailrace._bridge import arguments
 from tailrace._installation import rocksdb_memory
 from tailrace._installation.jar import jar_path
 from tailrace._installation.java import JavaUnusableError, locate_java
@@ -55,7 +56,10 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
         # The server was started with Tailrace's jar and settings, or the first call reports the missing ones.
         return builder
     if not isinstance(builder, SparkSession.Builder):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"`builder` is SparkSession.builder, not {type(builder).__name__}.")
+        raise TypeError(
+            f"`builder` must be SparkSession.builder, not {type(builder).__name__}."
+            f"{' Call configure before getOrCreate().' if arguments.is_session(builder) else ''}"
+        )
     jar = str(jar_path())
     given = builder._options  # pyright: ignore[reportPrivateUsage]
     known = {**_settings_outside(jar), **{name: str(value) for name, value in given.items()}}

@@ -266,10 +266,11 @@ def _roster(hosts: Hosts, session: SparkSession) -> list[str]:
     except AnalysisException as error:
         if error.getCondition() not in ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", *_NO_TABLE_NAME):
             raise
-        kind = "a file" if is_file else 'a table (a file\'s name wants a slash in it, "./hosts", or a Path)'
+        kind = "file" if is_file else "table"
+        cure = "" if is_file else ' The name of a file needs a slash, "./hosts", or a Path.'
         raise TailraceWatermarkError(
-            f"`hosts` names {place}, which is taken for {kind} and isn't there. "
-            'Hosts themselves are given as a list: hosts=["web-1", "web-2"].',
+            f"`hosts` is the name of a {kind}, {place}, and there is no such {kind}. "
+            f'Write hosts themselves as a list: hosts=["web-1", "web-2"].{cure}',
             condition="TAILRACE_WATERMARK_ROSTER_NOT_FOUND",
             parameters={"hosts": place},
         ) from error

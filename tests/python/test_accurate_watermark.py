@@ -178,9 +178,9 @@ def test_a_wrong_argument_is_refused_by_name(spark: SparkSession) -> None:
             tailrace.accurate_watermark(frame, "at", host="host", server="http://127.0.0.1:7171", app=app)
     with pytest.raises(TypeError, match="idle_after"):
         tailrace.accurate_watermark(frame, "at", host="host", idle_after=10)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="`hosts` has a NoneType among its names"):
+    with pytest.raises(TypeError, match=r"`hosts` must have strings only, and has None \(NoneType\)\."):
         tailrace.accurate_watermark(frame, "at", host="host", hosts=["a", None])  # type: ignore[list-item]
-    with pytest.raises(TypeError, match="`hosts` is a name or a list of names, not int"):
+    with pytest.raises(TypeError, match="`hosts` must be a name or a list of names, not int"):
         tailrace.accurate_watermark(frame, "at", host="host", hosts=1)  # type: ignore[arg-type]
 
 
@@ -188,7 +188,9 @@ def test_a_roster_that_is_not_there_is_said_of_hosts(spark: SparkSession, tmp_pa
     frame = spark.createDataFrame([("web-1", NOON)], SCHEMA)
     names = ("web", "web-1", "h1,h2", "web.example.org")
     for hosts in (*names, str(tmp_path / "web"), tmp_path / "web"):
-        with pytest.raises(tailrace.TailraceWatermarkError, match=r"`hosts` names .* as a list") as refused:
+        kind = "table" if hosts in names else "file"
+        says = rf"`hosts` is the name of a {kind}, .* there is no such {kind}\. .* as a list"
+        with pytest.raises(tailrace.TailraceWatermarkError, match=says) as refused:
             tailrace.accurate_watermark(frame, "at", host="host", hosts=hosts)
         assert refused.value.condition == "TAILRACE_WATERMARK_ROSTER_NOT_FOUND"
         assert refused.value.parameters == {"hosts": str(hosts)}

@@ -65,7 +65,7 @@ def test_a_value_without_json_is_refused(value: object) -> None:
 
 @pytest.mark.parametrize("value", [30, 1.5, None, b"1 hour"])
 def test_a_duration_without_a_unit_is_refused(value: WrongType) -> None:
-    with pytest.raises(TypeError, match=r"`before` is a duration.*30 minutes"):
+    with pytest.raises(TypeError, match=r"`before` must be a duration.*30 minutes"):
         _convert.duration(value, "before")
 
 
@@ -93,7 +93,7 @@ def test_keys_of_another_type_are_refused(on: WrongType) -> None:
 def test_a_name_is_a_string() -> None:
     assert _convert.text("ts", "left_time") == "ts"
     not_a_name: Any = object()
-    with pytest.raises(TypeError, match=r"`left_time` is a string, not object"):
+    with pytest.raises(TypeError, match=r"`left_time` must be a string, not object"):
         _convert.text(not_a_name, "left_time")
 
 
@@ -114,7 +114,7 @@ def test_a_share_that_is_a_number_is_taken_by_its_digits(value: float, expected:
 
 @pytest.mark.parametrize("value", [True, None, b"1"])
 def test_a_share_of_another_type_is_refused(value: WrongType) -> None:
-    with pytest.raises(TypeError, match=r"`completeness` is a share"):
+    with pytest.raises(TypeError, match=r"`completeness` must be a share"):
         _convert.share(value, "completeness")
 
 
@@ -124,7 +124,7 @@ def test_a_count_is_a_whole_number() -> None:
 
 @pytest.mark.parametrize("value", [True, 1.0, "3"])
 def test_a_count_of_another_type_is_refused(value: WrongType) -> None:
-    with pytest.raises(TypeError, match=r"`max_matches` is a whole number"):
+    with pytest.raises(TypeError, match=r"`max_matches` must be a whole number"):
         _convert.count(value, "max_matches")
 
 
@@ -158,6 +158,6 @@ def test_one_name_alone_isnt_taken_for_its_letters(monkeypatch: pytest.MonkeyPat
 def test_one_text_alone_isnt_a_record_for_each_letter(argument: str, one: WrongType) -> None:
     given: dict[str, Any] = {"values": ["a", "b", "c"], "keys": None, argument: one}
     with pytest.raises(
-        TypeError, match=rf"`{argument}` is a list.*\['one'\]|`{argument}` is a list.*\[b'one'\]"
+        TypeError, match=rf"`{argument}` must be a list.*\['one'\]|`{argument}` must be a list.*\[b'one'\]"
     ):
         list(_records(given["values"], given["keys"], repeat(None), None))

@@ -31,7 +31,7 @@ _GUIDES = {
     "accurate_watermark": ("complete-windows", "watermark-server"),
     "stamped_watermark": ("complete-windows",),
     "stamp_watermark": ("complete-windows",),
-    "write_windows": ("complete-windows", "watermark-server"),
+    "write_windows": ("complete-windows", "lakehouse", "watermark-server"),
     "stream_metadata": ("replays",),
     "filter_replays": ("replays",),
     "recursively": ("recursion",),

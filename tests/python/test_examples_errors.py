@@ -112,7 +112,7 @@ def test_two_definitions_of_one_name_are_refused(spark: SparkSession) -> None:
 @pytest.mark.parametrize("argument", ["labels", "arrival", "positive"])
 def test_label_maturity_takes_mappings(spark: SparkSession, argument: str) -> None:
     given: dict[str, Any] = {"labels": {"click": "at"}} | {argument: "click"}
-    with pytest.raises(TypeError, match=f"`{argument}` is a Mapping, not str"):
+    with pytest.raises(TypeError, match=f"`{argument}` must be a Mapping, not str"):
         tailrace.label_maturity(spark, _label(spark), time="at", **given)
 
 
@@ -177,8 +177,20 @@ def test_a_dataframe_of_another_library_is_called_so(spark: SparkSession) -> Non
         TypeError, match=r"not pandas\.DataFrame\. Make one of it: spark\.createDataFrame\(click"
     ):
         examples(rows).label("click", pandas.DataFrame({"user": [1]}), time="at", after="1 second")
-    with pytest.raises(TypeError, match=r"`impressions` is a pyspark\.sql\.DataFrame, not list\.$"):
+    with pytest.raises(TypeError, match=r"`impressions` must be a pyspark\.sql\.DataFrame, not list\.$"):
         examples([])  # type: ignore[arg-type]
+
+
+def test_a_definition_in_place_of_its_dataframe_names_the_calls_that_make_one(spark: SparkSession) -> None:
+    rows = frame(spark, (1, 7, 0))
+    definition: Any = examples(rows).label("click", rows, time="at", after="1 second")
+    for name in ("writeStream", "show", "toPandas"):
+        with pytest.raises(AttributeError, match=r"`stream\(\)` or `batch\(\)` makes the") as caught:
+            getattr(definition, name)
+        assert caught.value.name == name
+    with pytest.raises(AttributeError, match=r"has no attribute 'lable'$"):
+        definition.lable  # noqa: B018  the look-up is what fails
+    assert not hasattr(definition, "__array__")
 
 
 def test_no_horizons_are_refused_by_both_calls(spark: SparkSession) -> None:

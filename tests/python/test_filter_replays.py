@@ -117,7 +117,7 @@ def test_wrong_types(spark: SparkSession) -> None:
         tailrace.filter_replays(frame, pid="pid")
     with pytest.raises(TypeError, match="go together: `offset` is missing"):
         tailrace.filter_replays(frame, pid="pid", partition="partition")
-    with pytest.raises(TypeError, match="`offset` is the name of a column or a Column, not int"):
+    with pytest.raises(TypeError, match="`offset` must be the name of a column or a Column, not int"):
         tailrace.filter_replays(frame, pid="pid", partition="partition", offset=3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="frame"):
         tailrace.filter_replays("frame")  # type: ignore[arg-type]

@@ -63,17 +63,17 @@ def test_records_that_were_not_written_are_told(kafka_broker: KafkaBroker) -> No
 @pytest.mark.parametrize(
     ("values", "more", "said"),
     [
-        ("xyz", {}, r"`values` is a list, of one text alone \['xyz'\]"),
-        (b"xyz", {}, r"`values` is a list"),
-        (["a"], {"keys": "k"}, r"`keys` is a list, of one text alone \['k'\]"),
-        ([1, 2], {}, "A value is str, bytes or None, not int: 1"),
-        (["a"], {"keys": [2.5]}, "A key is str, bytes or None, not float: 2.5"),
-        (["a"], {"headers": {"x": "1"}}, "`headers` is a list with a mapping for each value"),
-        (["a"], {"headers": "x"}, "`headers` is a list with a mapping for each value"),
-        (["a"], {"headers": ["x"]}, "The headers of a value are a mapping of names and values, not str: 'x'"),
-        (["a"], {"headers": [{"x": 1}]}, "The header 'x' is str, bytes or None, not int: 1"),
-        (["a"], {"headers": [{1: "x"}]}, "A header's name is a str, not int: 1"),
-        (["a"], {"partitions": ["0"]}, "A partition is a number or None, not str: '0'"),
+        ("xyz", {}, r"`values` must be a list, of one text alone \['xyz'\]"),
+        (b"xyz", {}, r"`values` must be a list"),
+        (["a"], {"keys": "k"}, r"`keys` must be a list, of one text alone \['k'\]"),
+        ([1, 2], {}, "A value must be str, bytes or None, not int: 1"),
+        (["a"], {"keys": [2.5]}, "A key must be str, bytes or None, not float: 2.5"),
+        (["a"], {"headers": {"x": "1"}}, "`headers` must be a list with a mapping for each value"),
+        (["a"], {"headers": "x"}, "`headers` must be a list with a mapping for each value"),
+        (["a"], {"headers": ["x"]}, "must be a mapping of names and values, not str: 'x'"),
+        (["a"], {"headers": [{"x": 1}]}, "The header 'x' must be str, bytes or None, not int: 1"),
+        (["a"], {"headers": [{1: "x"}]}, "A header's name must be a str, not int: 1"),
+        (["a"], {"partitions": ["0"]}, "A partition must be a number or None, not str: '0'"),
     ],
 )
 def test_a_wrong_record_is_refused_by_name(values: Any, more: dict[str, Any], said: str) -> None:  # noqa: ANN401

@@ -206,14 +206,14 @@ def test_what_makes_no_sense_is_refused(spark: SparkSession, changed: dict[str, 
 
 def test_wrong_types_are_refused_by_name(spark: SparkSession) -> None:
     frame = spark.createDataFrame([], SCHEMA)
-    with pytest.raises(TypeError, match="`horizons` is a duration"):
+    with pytest.raises(TypeError, match="`horizons` must be a duration"):
         tailrace.label_maturity(spark, frame, labels={"labels": "clicked_at"}, time="served_at", horizons=[5])  # type: ignore[list-item]
     with pytest.raises(TypeError, match="`quantiles` has a str"):
         tailrace.merge_maturity(
             tailrace.label_maturity(spark, frame, labels={"labels": "clicked_at"}, time="served_at"),
             quantiles=["0.5"],  # type: ignore[list-item]
         )
-    with pytest.raises(TypeError, match="`examples` is a path"):
+    with pytest.raises(TypeError, match="`examples` must be a path"):
         tailrace.label_maturity(spark, 5, labels={"labels": "clicked_at"}, time="served_at")  # type: ignore[arg-type]
 
 
@@ -230,7 +230,7 @@ def test_rows_before_since_do_not_count(spark: SparkSession) -> None:
 @pytest.mark.contract
 def test_one_duration_is_no_list_of_horizons(spark: SparkSession) -> None:
     rows = spark.createDataFrame([], SCHEMA)
-    with pytest.raises(TypeError, match="`horizons` is a list of durations"):
+    with pytest.raises(TypeError, match="`horizons` must be a list of durations"):
         tailrace.label_maturity(
             spark, rows, labels={"labels": "clicked_at"}, time="served_at", horizons="1 hour"
         )

@@ -116,7 +116,7 @@ def test_sparks_metrics_system_has_them_too(port: str) -> None:
 def test_the_history_has_each_micro_batch(
     port: str, directory: Path, repository: Path, spark: SparkSession
 ) -> None:
-    code = pages.example(repository, "docs/guides/monitor.md", "history")
+    code = pages.example(repository, "docs/guides/history.md", "history")
     names: dict[str, Any] = {"spark": spark}
     exec(code.replace("s3a://bucket/history", str(directory / "history")), names)  # noqa: S102
     rows = {row["query"]: row.asDict() for row in names["worst"].collect()}

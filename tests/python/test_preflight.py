@@ -194,5 +194,5 @@ def test_a_stream_is_refused(spark: SparkSession) -> None:
     stream = spark.readStream.format("rate").load().selectExpr("value AS key", "timestamp AS l_ts")
     with pytest.raises(TailraceJoinError, match=r"TAILRACE_OPTION_INVALID.*`left` of .* 'a stream'"):
         tailrace.preflight(stream, right, **ON, after=["1 minute"])
-    with pytest.raises(TypeError, match="`right` is a pyspark"):
+    with pytest.raises(TypeError, match="`right` must be a pyspark"):
         tailrace.preflight(left, None, **ON, after=["1 minute"])  # type: ignore[arg-type]

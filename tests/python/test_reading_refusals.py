@@ -40,6 +40,12 @@ def test_a_folder_that_isnt_there(tmp_path: Path) -> None:
     assert error.condition == "TAILRACE_WINDOWS_NOT_FOUND"
 
 
+def test_one_window_in_place_of_its_folder(windows: LandedWindows) -> None:
+    error = refusal(lambda: list(WindowReader(windows.directory(0))))
+    assert error.condition == "TAILRACE_WINDOWS_NOT_FOUND"
+    assert f"Name that folder, {windows.path}." in str(error)
+
+
 def test_a_folder_without_a_complete_window(windows: LandedWindows) -> None:
     (windows.directory(0) / "_SUCCESS").unlink()
     (windows.directory(1) / "_SUCCESS").unlink()
@@ -308,6 +314,20 @@ def test_an_option_of_a_wrong_type(windows: LandedWindows, options: dict[str, An
         WindowReader(windows.path, **options)
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"where": "label"}, r"an Expression such as pyarrow\.compute\.field\(.*, not str\.$"),
+        ({"since": "2026-01-01"}, r"a datetime such as datetime\(2026, 1, 1, 12, tzinfo=UTC\), not str\.$"),
+    ],
+)
+def test_text_in_place_of_an_object_gets_an_example_of_one(
+    windows: LandedWindows, options: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(TypeError, match=f"`{next(iter(options))}` must be {says}"):
+        WindowReader(windows.path, **options)
+
+
 def test_late_rows_are_for_one_worker(windows: LandedWindows) -> None:
     error = refusal(lambda: WindowReader(windows.path, late=True).sharded(0, 2))
     assert (error.condition, error.parameters["argument"]) == ("TAILRACE_OPTION_CONFLICT", "late")
@@ -367,8 +387,9 @@ def test_a_state_that_is_text_or_has_more_rows_than_its_window(windows: LandedWi
     next(iter(reader))
     state = reader.state_dict()
     for other in (None, "{}", [state]):
-        with pytest.raises(TypeError, match=r"`state` is a dict of `state_dict\(\)`, not"):
+        with pytest.raises(TypeError, match=r"`state` must be a dict of `state_dict\(\)`, not"):
             reader.load_state_dict(other)  # type: ignore[arg-type]
+    assert "(it has no 'format')" in str(refusal(lambda: reader.load_state_dict({})))
     reader.load_state_dict({**state, "rows": 9})
     error = refusal(lambda: list(reader))
     assert error.condition == "TAILRACE_WINDOWS_STATE"

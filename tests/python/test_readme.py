@@ -235,6 +235,16 @@ def test_the_examples_of_windows_of_labels_give_what_they_show(
     assert spark.range(1).count() == 1
 
 
+def test_the_example_with_pandas_gives_what_it_shows(
+    spark: SparkSession, repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pandas")
+    code, shown = pages.shown_example(repository, "docs/faq.md", "pandas")
+    exec(code, {})  # noqa: S102
+    assert capsys.readouterr().out.rstrip() == shown.rstrip()
+    assert spark.range(1).count() == 1
+
+
 def test_the_windows_example_waits_for_the_host_that_lags(
     spark: SparkSession, repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

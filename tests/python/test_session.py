@@ -168,8 +168,13 @@ class TestBuilder:
 
     def test_something_else_than_a_builder_is_a_type_error(self) -> None:
         not_a_builder: Any = object()
-        with pytest.raises(TypeError, match=r"SparkSession\.builder, not object"):
+        with pytest.raises(TypeError, match=r"SparkSession\.builder, not object\.$"):
             tailrace.configure(not_a_builder)
+
+    def test_a_session_is_too_late(self) -> None:
+        session: Any = object.__new__(SparkSession)
+        with pytest.raises(TypeError, match=r"not SparkSession\. Call configure before getOrCreate\(\)\.$"):
+            tailrace.configure(session)
 
 
 @pytest.mark.contract

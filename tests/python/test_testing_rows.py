@@ -85,7 +85,7 @@ def test_columns_of_one_name_are_refused_and_rows_without_columns_counted(stream
 
 def test_what_a_row_lacks_or_has_too_much_is_said(stream_test: StreamTest) -> None:
     source = stream_test.source(SERVED)
-    with pytest.raises(ValueError, match="a row has 1 values, and the stream 2 columns"):
+    with pytest.raises(ValueError, match=r"a value for each column, \w+, \w+, and has 1: \("):
         source.add((7,))
     with pytest.raises(ValueError, match="the stream has no column 'usr'; it has user, served_at"):
         source.add({"usr": 7})
@@ -220,5 +220,5 @@ def test_no_time() -> None:
 @pytest.mark.parametrize("row", [5, None, "12:00"])
 def test_what_is_no_row_is_refused(stream_test: StreamTest, row: object) -> None:
     source = stream_test.source("user int")
-    with pytest.raises(TypeError, match="a row is a tuple of values"):
+    with pytest.raises(TypeError, match="a row must be a tuple of values"):
         source.add(row)  # type: ignore[arg-type]

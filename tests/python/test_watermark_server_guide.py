@@ -18,7 +18,7 @@ from tailrace.server import ledger, store
 from tailrace.server.run import build
 from watermark_servers import T, missing, postgres_binaries, report, run_postgres, running, source
 
-GUIDE = "docs/guides/watermark-server.md"
+GUIDE = "docs/guides/watermark-server-operations.md"
 REPORTS = "/v1/apps/app/reports"
 
 

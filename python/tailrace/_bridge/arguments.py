@@ -53,7 +53,7 @@ def duration(value: Duration, argument: str) -> Duration:
     """
     if not isinstance(value, str | timedelta):
         raise TypeError(
-            f'`{argument}` is a duration: a string such as "30 minutes", or a datetime.timedelta, '
+            f'`{argument}` must be a duration: a string such as "30 minutes", or a datetime.timedelta, '
             f"not {type(value).__name__}."
         )
     return value
@@ -94,14 +94,14 @@ def _in_units(value: timedelta) -> str:
 def text(value: str, argument: str) -> str:
     """The value itself; TypeError unless it is a string."""
     if not isinstance(value, str):
-        raise TypeError(f"`{argument}` is a string, not {type(value).__name__}.")
+        raise TypeError(f"`{argument}` must be a string, not {type(value).__name__}.")
     return value
 
 
 def count(value: int, argument: str) -> int:
     """The value itself; TypeError unless it is an int, which a bool is not here."""
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"`{argument}` is a whole number, not {type(value).__name__}.")
+        raise TypeError(f"`{argument}` must be a whole number, not {type(value).__name__}.")
     return value
 
 
@@ -119,7 +119,9 @@ def flags(**values: bool) -> dict[str, object]:
 def path(value: str | os.PathLike[str], argument: str) -> str:
     """A path as a string; TypeError unless it is a string or an `os.PathLike`."""
     if not isinstance(value, str | os.PathLike):
-        raise TypeError(f"`{argument}` is a path: a string or an os.PathLike, not {type(value).__name__}.")
+        raise TypeError(
+            f"`{argument}` must be a path: a string or an os.PathLike, not {type(value).__name__}."
+        )
     return os.fspath(value)
 
 
@@ -142,7 +144,7 @@ def durations(**values: Duration) -> dict[str, object]:
 def several_durations(values: Sequence[Duration], argument: str) -> list[Duration]:
     """Durations as a list; TypeError unless it is a list of them. One duration isn't a list."""
     if isinstance(values, str) or not isinstance(values, Sequence):
-        raise TypeError(f"`{argument}` is a list of durations, not {type(values).__name__}.")
+        raise TypeError(f"`{argument}` must be a list of durations, not {type(values).__name__}.")
     return [duration(value, argument) for value in values]
 
 
@@ -172,7 +174,7 @@ def share(value: Share, argument: str) -> str:
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
         return format(Decimal(str(value)), "f")
     raise TypeError(
-        f'`{argument}` is a share: a string such as "99.9%", or a number such as 0.999, '
+        f'`{argument}` must be a share: a string such as "99.9%", or a number such as 0.999, '
         f"not {type(value).__name__}."
     )
 
@@ -180,19 +182,19 @@ def share(value: Share, argument: str) -> str:
 def rate(value: float, argument: str) -> float:
     """A number as a float; TypeError unless it is one, which a bool is not here."""
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise TypeError(f"`{argument}` is a number from 0 to 1, not {type(value).__name__}.")
+        raise TypeError(f"`{argument}` must be a number from 0 to 1, not {type(value).__name__}.")
     try:
         return float(value)
     except OverflowError as error:
         raise TypeError(
-            f"`{argument}` is a number from 0 to 1, not one of {len(str(value))} digits."
+            f"`{argument}` must be a number from 0 to 1, not one of {len(str(value))} digits."
         ) from error
 
 
 def seconds(value: float, argument: str) -> float:
     """The value itself; TypeError unless it is a number, which a bool is not here."""
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise TypeError(f"`{argument}` is a number of seconds, not {type(value).__name__}.")
+        raise TypeError(f"`{argument}` must be a number of seconds, not {type(value).__name__}.")
     return value
 
 
@@ -205,7 +207,7 @@ def names(values: str | Sequence[str], argument: str) -> list[str]:
     found = _several(values, argument)
     for name in found:
         if not isinstance(name, str):
-            raise TypeError(f"`{argument}` has a {type(name).__name__} among its names, which are strings.")
+            raise TypeError(f"`{argument}` must have strings only, and has {name!r} ({type(name).__name__}).")
     return found
 
 
@@ -216,7 +218,7 @@ def values(keys: Sequence[object], argument: str) -> list[list[Column]]:
         TypeError: it is no list of values, or one of them is None.
     """
     if isinstance(keys, str | Column) or not isinstance(keys, Collection) or isinstance(keys, Mapping):
-        raise TypeError(f"`{argument}` is a list of keys, not {type(keys).__name__}.")
+        raise TypeError(f"`{argument}` must be a list of keys, not {type(keys).__name__}.")
     found = [list(cast("Sequence[object]", key)) if isinstance(key, tuple | list) else [key] for key in keys]
     if any(value is None for key in found for value in key):
         raise TypeError(f"`{argument}` has None among its values, and null keys match nothing.")
@@ -324,7 +326,7 @@ class Columns:
             return value
         if isinstance(value, Column):
             return calls.column_name(self.call, argument, self.frame, value)
-        raise TypeError(f"`{argument}` is the name of a column or a Column, not {type(value).__name__}.")
+        raise TypeError(f"`{argument}` must be the name of a column or a Column, not {type(value).__name__}.")
 
     def names(self, values: ColumnOrName | Sequence[ColumnOrName], argument: str) -> list[str]:
         """The names of several columns, or of one alone without its list."""
@@ -350,7 +352,9 @@ def keys(on: ColumnOrName | Sequence[Key], left: Columns, right: Columns) -> lis
     """
     # Bytes are a sequence, of numbers.
     if isinstance(on, bytes | bytearray) or not isinstance(on, str | Column | Sequence):
-        raise TypeError(f"`on` is a list of columns, or of (left, right) pairs, not {type(on).__name__}.")
+        raise TypeError(
+            f"`on` must be a list of columns, or of (left, right) pairs, not {type(on).__name__}."
+        )
     pairs = [_pair(key) for key in ([on] if isinstance(on, str | Column) else on)]
     for column in itertools.chain(*pairs):
         if isinstance(column, Column) and calls.is_condition(column):
@@ -362,10 +366,19 @@ def keys(on: ColumnOrName | Sequence[Key], left: Columns, right: Columns) -> lis
     return list(zip(lefts, [right.name(other, "on") for _, other in pairs], strict=True))
 
 
-def kind(value: object, expected: type, argument: str) -> None:
-    """TypeError unless a value is of a class."""
+def kind(value: object, expected: type, argument: str, example: str = "") -> None:
+    """TypeError unless a value is of a class.
+
+    Args:
+        value: of the argument.
+        expected: its class.
+        argument: its name.
+        example: what to write instead, for a class that isn't one of Python's own.
+    """
     if not isinstance(value, expected):
-        raise TypeError(f"`{argument}` is a {expected.__name__}, not {type(value).__name__}.")
+        article = "an" if expected.__name__[0] in "AEIOU" else "a"
+        wanted = f"{article} {expected.__name__}{example and f' {example}'}"
+        raise TypeError(f"`{argument}` must be {wanted}, not {type(value).__name__}.")
 
 
 def frame(value: object, argument: str) -> None:
@@ -375,13 +388,13 @@ def frame(value: object, argument: str) -> None:
         library = kind.__module__.split(".")[0]
         name = kind.__name__ if library == "builtins" else f"{library}.{kind.__name__}"
         cure = f" Make one of it: spark.createDataFrame({argument})." if library in _CONVERTED else ""
-        raise TypeError(f"`{argument}` is a pyspark.sql.DataFrame, not {name}.{cure}")
+        raise TypeError(f"`{argument}` must be a pyspark.sql.DataFrame, not {name}.{cure}")
 
 
 def session(value: object, argument: str = "spark") -> None:
     """TypeError unless a value is a session: PySpark has a class for each kind of them."""
     if not is_session(value):
-        raise TypeError(f"`{argument}` is a SparkSession, not {type(value).__name__}.")
+        raise TypeError(f"`{argument}` must be a SparkSession, not {type(value).__name__}.")
 
 
 def is_session(value: object) -> bool:
@@ -393,7 +406,7 @@ def _several(values: object, argument: str) -> list[Any]:
     if isinstance(values, str | Column):
         return [values]
     if not isinstance(values, Collection) or isinstance(values, Mapping):
-        raise TypeError(f"`{argument}` is a name or a list of names, not {type(values).__name__}.")
+        raise TypeError(f"`{argument}` must be a name or a list of names, not {type(values).__name__}.")
     return list(values)
 
 
@@ -404,4 +417,6 @@ def _pair(key: object) -> tuple[ColumnOrName, ColumnOrName]:
         case (str() | Column() as left, str() | Column() as right):
             return left, right
         case _:
-            raise TypeError(f"A key in `on` is a column or a (left, right) pair of columns, not {key!r}.")
+            raise TypeError(
+                f"A key in `on` must be a column or a (left, right) pair of columns, not {key!r}."
+            )

@@ -76,7 +76,7 @@ def ranks(values: Sequence[float], call: str, argument: str) -> list[float]:
         TypeError: one isn't a number.
     """
     if not isinstance(values, list | tuple):
-        raise TypeError(f"`{argument}` is a list of numbers, not {type(values).__name__}.")
+        raise TypeError(f"`{argument}` must be a list of numbers, not {type(values).__name__}.")
     for rank in values:
         if not isinstance(rank, int | float) or isinstance(rank, bool):
             raise TypeError(

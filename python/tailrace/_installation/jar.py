@@ -63,7 +63,7 @@ def jar_path(spark: str | None = None) -> Path:
             folder for a jar can be written to.
     """
     if spark is not None and not isinstance(spark, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f'`spark` is a string such as "4.3", not {type(spark).__name__}.')
+        raise TypeError(f'`spark` must be a string such as "4.3", not {type(spark).__name__}.')
     version = pyspark.__version__ if spark is None else spark
     if not re.fullmatch(r"\d+\.\d+(\..+)?", version):
         raise TailraceVersionError(

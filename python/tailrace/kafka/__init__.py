@@ -147,10 +147,12 @@ def _records(
 ) -> Iterator[Record]:
     for argument, one in (("values", values), ("keys", keys)):
         if isinstance(one, str | bytes):
-            raise TypeError(f"`{argument}` is a list, of one text alone [{one[:20]!r}], not its letters.")
+            raise TypeError(
+                f"`{argument}` must be a list, of one text alone [{one[:20]!r}], not its letters."
+            )
     if isinstance(headers, Mapping | str | bytes):
         raise TypeError(
-            "`headers` is a list with a mapping for each value: of one record [{'name': 'value'}]."
+            "`headers` must be a list with a mapping for each value: of one record [{'name': 'value'}]."
         )
     lists = [("keys", keys), ("partitions", partitions), ("headers", headers)]
     given: dict[str, Iterator[Any]] = {name: iter(each) for name, each in lists if each is not None}
@@ -171,7 +173,7 @@ def _partition(given: object) -> int | None:
     if given is None:
         return None
     if not isinstance(given, int) or isinstance(given, bool):
-        raise TypeError(f"A partition is a number or None, not {type(given).__name__}: {_shown(given)}.")
+        raise TypeError(f"A partition must be a number or None, not {type(given).__name__}: {_shown(given)}.")
     if given < 0:
         raise ValueError(f"A partition is negative: {given}.")
     return given
@@ -180,13 +182,13 @@ def _partition(given: object) -> int | None:
 def _headers(given: object) -> tuple[tuple[str, bytes | None], ...]:
     if not isinstance(given, Mapping):
         raise TypeError(
-            f"The headers of a value are a mapping of names and values, not {type(given).__name__}: "
+            f"The headers of a value must be a mapping of names and values, not {type(given).__name__}: "
             f"{_shown(given)}."
         )
     headers = cast("Mapping[Any, object]", given)
     for name in headers:
         if not isinstance(name, str):
-            raise TypeError(f"A header's name is a str, not {type(name).__name__}: {_shown(name)}.")
+            raise TypeError(f"A header's name must be a str, not {type(name).__name__}: {_shown(name)}.")
     return tuple((name, _bytes(value, f"The header {name!r}")) for name, value in headers.items())
 
 
@@ -195,7 +197,7 @@ def _bytes(value: object, what: str) -> bytes | None:
         return value.encode()
     if value is None or isinstance(value, bytes):
         return value
-    raise TypeError(f"{what} is str, bytes or None, not {type(value).__name__}: {_shown(value)}.")
+    raise TypeError(f"{what} must be str, bytes or None, not {type(value).__name__}: {_shown(value)}.")
 
 
 def _shown(value: object) -> str:

@@ -102,7 +102,8 @@ class WindowFolder:
         """The starts of all windows, complete or not, in order of time, and the names of their directories.
 
         Raises:
-            TailraceWatermarkError: there is no such folder, or it has directories of two kinds of windows.
+            TailraceWatermarkError: there is no such folder, it is one of the windows itself, or it has
+                directories of two kinds of windows.
         """
         try:
             found = self.filesystem.get_file_info(fs.FileSelector(self.path))
@@ -115,6 +116,8 @@ class WindowFolder:
             and (match := _DIRECTORY.fullmatch(info.base_name))
             and is_time(match["name"])
         ]
+        if not matches and _DIRECTORY.fullmatch(self.path.rpartition("/")[2]):
+            raise refusals.window_itself(self.path)
         kinds = sorted({match["into"] for match in matches})
         if len(kinds) > 1:
             raise refusals.mixed(self.path, ", ".join(kinds))

@@ -67,7 +67,8 @@ def loaded(state: Mapping[str, Any], order: Mapping[str, Any]) -> tuple[Position
     try:
         position, epoch, before = _read(state)
     except (KeyError, TypeError, ValueError) as error:
-        raise refusals.state(f"it isn't one of this release ({error!r})") from error
+        found = f"it has no {error}" if isinstance(error, KeyError) else repr(error)
+        raise refusals.state(f"it isn't a `state_dict()` of this release ({found})") from error
     changed = [f"`{name}` ({before.get(name)!r} before)" for name in order if order[name] != before.get(name)]
     if position.window is not None and changed:
         within = f"it is within the window {position.window}"

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 # The precision of event times.
 _TICK = timedelta(microseconds=1)
 _FIRST = datetime(1, 1, 2, tzinfo=UTC)
+_ZONED = "such as datetime(2026, 1, 1, 12, tzinfo=UTC)"
 # A day.
 _LONGEST_WAIT = 86_400
 
@@ -125,7 +126,7 @@ class WindowReader:
             raise arguments.refused(CALL, "rank", str(rank), allowed)
         _waits(poll_seconds, stop)
         if where is not None:
-            arguments.kind(where, pc.Expression, "where")
+            arguments.kind(where, pc.Expression, "where", 'such as pyarrow.compute.field("country") == "NZ"')
         if weights is not None:
             arguments.text(weights, "weights")
         _with_zone(since=since, until=until)
@@ -224,7 +225,7 @@ class WindowReader:
             TypeError: it is no mapping, such as the text of one.
         """
         if not isinstance(state, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"`state` is a dict of `state_dict()`, not {type(state).__name__}.")
+            raise TypeError(f"`state` must be a dict of `state_dict()`, not {type(state).__name__}.")
         self._position, self._epoch = loaded(state, self._order())
         self._next_epoch = self._epoch
         self._resumes = True
@@ -385,12 +386,12 @@ def _waits(poll_seconds: float, stop: Callable[[], bool] | None) -> None:
         allowed = f"from 0 to {_LONGEST_WAIT} seconds"
         raise arguments.refused(CALL, "poll_seconds", str(poll_seconds), allowed)
     if stop is not None and not callable(stop):
-        raise TypeError(f"`stop` is a function, not {type(stop).__name__}.")
+        raise TypeError(f"`stop` must be a function, not {type(stop).__name__}.")
 
 
 def _with_zone(**values: datetime | None) -> None:
     for name, value in values.items():
         if value is not None:
-            arguments.kind(value, datetime, name)
+            arguments.kind(value, datetime, name, _ZONED)
             if value.tzinfo is None:
-                raise arguments.refused(CALL, name, str(value), "a datetime with a time zone")
+                raise arguments.refused(CALL, name, str(value), f"a datetime with a time zone, {_ZONED}")

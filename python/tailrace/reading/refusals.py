@@ -15,6 +15,13 @@ def not_found(path: str) -> TailraceError:
     return _refusal("TAILRACE_WINDOWS_NOT_FOUND", text, cure, path=path)
 
 
+def window_itself(path: str) -> TailraceError:
+    """The path is one window of a folder."""
+    text = f"{path} is one window of write_windows, and not the folder of all."
+    cure = f"Name that folder, {path.rpartition('/')[0]}. `since` and `until` choose windows."
+    return _refusal("TAILRACE_WINDOWS_NOT_FOUND", text, cure, path=path)
+
+
 def mixed(path: str, columns: str) -> TailraceError:
     """The folder has windows of several writers."""
     text = f"{path} has windows of several columns: {columns}."

@@ -93,6 +93,8 @@ class StreamQuery:
     def rows(self, *columns: str) -> list[Any]:
         """All emitted rows, micro-batch by micro-batch: in mode "complete" a table per micro-batch.
 
+        The rows of one micro-batch have no order: compare `sorted(query.rows(...))`.
+
             query.rows()                               # [{"user": 7, "labels": [...]}]
             query.rows("user", "size(labels)")         # [(7, 1)]
 

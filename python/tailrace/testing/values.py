@@ -111,13 +111,15 @@ def _taken(schema: StructType, rows: Sequence[Given]) -> list[tuple[Any, ...]]:
 def _values(schema: StructType, row: Given, what: str, path: str) -> tuple[Any, ...]:
     names = schema.fieldNames()
     if isinstance(row, str) or not isinstance(row, Mapping | Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"a row is a tuple of values, or a dictionary by name, and not {row!r}")
+        raise TypeError(f"a row must be a tuple of values, or a dictionary by name, and not {row!r}")
     if isinstance(row, Mapping):
         if unknown := [name for name in row if name not in names]:
             raise ValueError(f"{what} has no column {unknown[0]!r}; it has {', '.join(names)}")
         row = [row.get(name) for name in names]
     if len(row) != len(names):
-        raise ValueError(f"a row has {len(row)} values, and {what} {len(names)} columns: {row!r}")
+        raise ValueError(
+            f"a row must have a value for each column, {', '.join(names)}, and has {len(row)}: {row!r}"
+        )
     return tuple(
         _value(field.dataType, value, path + field.name, nullable=field.nullable)
         for field, value in zip(schema.fields, row, strict=True)

@@ -97,6 +97,33 @@ final class WaitTextSuite extends AnyFunSuite {
     )
   }
 
+  test(
+    "of several accurate watermarks the lowest one is first, and named as the one that holds the query's"
+  ) {
+    def source(name: String, low: Option[Long]) =
+      SourceFacts(name, low, 1, (Nil, 0), low.map(time => "web-1" -> time).toSeq)
+    val facts =
+      WatermarkFacts(Some(at(5)), sources = Seq(source("views", Some(at(9))), source("clicks", Some(at(5)))))
+    val Seq(_, lowest, first, second) = WatermarkText.of(facts): @unchecked
+    assert(lowest == "The watermark can't pass the lowest of the 2 accurate watermarks below: 'clicks'.")
+    assert(
+      first.startsWith("The only host of the watermark 'clicks' has the low watermark 2026-01-01T12:05:00Z")
+    )
+    assert(second.startsWith("The only host of the watermark 'views' has"))
+    val none = facts.copy(sources = source("orders", None) +: facts.sources)
+    assert(
+      holders(none).startsWith(
+        "The watermark can't pass the lowest of the 3 accurate watermarks below: 'orders'."
+      )
+    )
+    // Nothing to tell apart, or it isn't the lowest that counts, or the streams say which one it is.
+    val same = facts.copy(sources = facts.sources.map(_.copy(low = Some(at(5)))))
+    val streams = facts.copy(streams = Seq(StreamFacts("clicked_at", Some(at(5)))))
+    Seq(same, facts.copy(takesGreatest = true), streams).foreach(one =>
+      assert(!holders(one).contains("can't pass"))
+    )
+  }
+
   private val row = NextRow(at(0), isBound = false, 3, Some("user_id=7"), Some(at(30)))
   private val label = LabelFacts(isGrouped = true, 30 * minute, Some(at(5)), Some(2), Some(1), Some(row))
   private def next(facts: JoinFacts): String = WaitText.of(facts).find(_.startsWith("The next row")).get

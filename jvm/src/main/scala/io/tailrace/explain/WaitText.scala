@@ -202,7 +202,8 @@ object WatermarkText {
   import EventTimes.iso
 
   def of(facts: WatermarkFacts): Seq[String] =
-    Seq(now(facts)) ++ known(facts) ++ supposed(facts) ++ facts.sources.flatMap(source(_, facts))
+    Seq(now(facts)) ++ known(facts) ++ supposed(facts) ++ lowest(facts) ++
+      facts.sources.sortBy(_.low).flatMap(source(_, facts))
 
   private def now(facts: WatermarkFacts): String = facts.now match {
     case Some(time) => s"The watermark is ${iso(time)}."
@@ -250,6 +251,16 @@ object WatermarkText {
         )
       case _ => None
     }
+
+  /** Which of several accurate watermarks holds back the query's, where the streams don't say it. */
+  private def lowest(facts: WatermarkFacts): Option[String] = {
+    val low = facts.sources.map(_.low).minOption
+    val (holders, others) = facts.sources.partition(source => low.contains(source.low))
+    Option.when(others.nonEmpty && facts.streams.isEmpty && !facts.takesGreatest) {
+      val names = holders.map(source => s"'${source.name}'").mkString(", ")
+      s"The watermark can't pass the lowest of the ${facts.sources.size} accurate watermarks below: $names."
+    }
+  }
 
   private def source(source: SourceFacts, facts: WatermarkFacts): Seq[String] = {
     import source._

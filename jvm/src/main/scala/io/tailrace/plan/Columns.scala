@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, Express
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.functions.col
-import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructType}
+import org.apache.spark.sql.types.{ArrayType, DataType, MapType, NumericType, StructType, TimestampType}
 import org.apache.spark.sql.{AnalysisException, Column}
 
 import io.tailrace.common.{Arguments, Errors, TailraceAnalysisException}
@@ -37,7 +37,7 @@ private[tailrace] final class Columns(
   def has(name: String): Boolean = named(name).nonEmpty
 
   def wrongType(argument: String, column: Attribute, expected: String): TailraceAnalysisException =
-    Errors.columnType(call, argument, column.name, frame, column.dataType.sql, expected)
+    Errors.columnType(call, argument, column.name, frame, column.dataType.sql, Columns.made(column, expected))
 
   /** Refuses columns whose names are one: files with them can't be read.
     *
@@ -108,6 +108,15 @@ private[tailrace] object Columns {
       case _ => true
     }
     same(one, other)
+  }
+
+  /** The expected type. For a time in numbers with the functions that make it, because a cast reads any unit as
+    * seconds.
+    */
+  private def made(column: Attribute, expected: String): String = column.dataType match {
+    case _: NumericType if expected == TimestampType.sql =>
+      s"$expected, made by timestamp_seconds, timestamp_millis or timestamp_micros (a cast reads seconds)"
+    case _ => expected
   }
 
   /** The cure for a column that exists already. */

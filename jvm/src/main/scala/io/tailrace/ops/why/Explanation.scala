@@ -102,8 +102,8 @@ private[why] final class Explanation(checkpoint: String, conf: Configuration, mo
             "than the query's."
         )
     val several = Option.when(query.joins.size > 1) {
-      "The query has several joins. One that reads another has an earlier watermark than the query, by the other's " +
-        "window: its rows are emitted later than it says here."
+      "The query has several joins. If a join reads another one, its left rows are buffered there first, and its " +
+        "watermark is earlier by the other's window: its rows are emitted later than stated here."
     }
     val nothing = Option.when(query.joins.isEmpty && query.others.isEmpty) {
       "No operator of the query buffers rows."

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import tailrace
 from criteo_layout import CATEGORIES, CLICKS, CONVERSIONS, IMPRESSIONS
-from tailrace._bridge.literal_path import reader, streamed
+from tailrace._bridge.literal_path import streamed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -178,7 +178,7 @@ def _result(spark: SparkSession, directory: Path, name: str, frame: DataFrame) -
     finally:
         query.stop()
     # Not all that are there: a task that is tried again leaves a file behind, which Spark's log doesn't name.
-    result = reader(spark).schema(frame.schema).parquet(output)
+    result = spark.read.schema(frame.schema).parquet(output)
     files = [unquote(urlparse(uri).path) for uri in result.inputFiles()]
     if not files:
         return result.limit(0).toArrow()

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 from tailrace._bridge import arguments, calls
-from tailrace._bridge.literal_path import reader
+from tailrace._bridge.literal_path import files
 from tailrace._estimates import sketches
 from tailrace._estimates.maturity_rows import (
     COUNTED,
@@ -108,7 +108,7 @@ def label_maturity(
     """
     arguments.session(spark)
     if not isinstance(examples, DataFrame):
-        examples = reader(spark).parquet(arguments.path(examples, "examples"))
+        examples = files(spark, arguments.path(examples, "examples"), "parquet")
     arguments.frame(frame := examples, "examples")
     name = arguments.Columns(_CALL, frame).name(time, "time")
     calls.check_time(frame, _CALL, "time", name)

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 from pyspark.sql.types import ArrayType
 
 from tailrace._bridge import arguments, calls
-from tailrace._bridge.literal_path import reader
+from tailrace._bridge.literal_path import files
 from tailrace.errors import TailraceWatermarkError
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ def _roster(hosts: Hosts, session: SparkSession) -> list[str]:
     place = os.fspath(hosts)
     is_file = "/" in place or isinstance(hosts, os.PathLike)
     try:
-        frame = reader(session).text(place) if is_file else session.table(place)
+        frame = files(session, place, "text") if is_file else session.table(place)
         frame.schema  # noqa: B018  Spark Connect looks for it here
     except AnalysisException as error:
         if error.getCondition() not in ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", *_NO_TABLE_NAME):

@@ -9,24 +9,36 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from tailrace.errors import from_condition
+from tailrace._bridge import calls
+from tailrace.errors import TailraceError, from_condition
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import DataFrameReader, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 # Spark's own option, as org.apache.spark.sql.execution.datasources.DataSource has it.
 _TAKES_PATTERNS = "__globPaths__"
 _SPECIAL = re.compile(r"[\\\[\]{}*?]")
+_SCHEME = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*:(?=/)")
 
 
-def reader(session: SparkSession) -> DataFrameReader:
-    """A reader of files that takes a path as it is.
+def files(session: SparkSession, path: str, format: str) -> DataFrame:  # noqa: A002  Spark's own name for it
+    """Reads files of a path as it is.
 
     It also finds the log of a sink of Spark's there, which names the files that count; a pattern has none.
+    A server of Connect changes the letters of the option, so that Spark doesn't know it: there, a path with
+    special characters becomes a pattern of one path.
+
+    Raises:
+        TailraceError: `TAILRACE_PATH_INVALID`: over Connect, Hadoop has no such pattern.
     """
-    return session.read.option(_TAKES_PATTERNS, "false")
+    if calls.is_connect(session):
+        if _SPECIAL.search(path) and ":" in _SCHEME.sub("", path):
+            reason = "it has a colon and one of \\ [ ] { } * ?, which Hadoop doesn't read over Spark Connect"
+            raise _invalid(path, reason, "Rename it, or read it yourself and give the DataFrame.")
+        return session.read.format(format).load(_SPECIAL.sub(r"\\\g<0>", path))
+    return session.read.format(format).option(_TAKES_PATTERNS, "false").load(path)
 
 
 def streamed(directory: Path) -> str:
@@ -37,9 +49,13 @@ def streamed(directory: Path) -> str:
     """
     if _SPECIAL.search(str(directory)):
         reason = "it has one of \\ [ ] { } * ?, by which Spark's streams take it for a pattern"
-        raise from_condition(
-            "TAILRACE_PATH_INVALID",
-            f"The path '{directory}' can't be used: {reason}. Set TMPDIR to another directory.",
-            {"path": str(directory), "reason": reason},
-        )
+        raise _invalid(str(directory), reason, "Set TMPDIR to another directory.")
     return str(directory)
+
+
+def _invalid(path: str, reason: str, cure: str) -> TailraceError:
+    return from_condition(
+        "TAILRACE_PATH_INVALID",
+        f"The path '{path}' can't be used: {reason}. {cure}",
+        {"path": path, "reason": reason},
+    )

@@ -196,7 +196,7 @@ def _import(parsed: argparse.Namespace) -> int:
 
 
 def _erase(parsed: argparse.Namespace) -> int:
-    from tailrace._bridge.literal_path import reader
+    from tailrace._bridge.literal_path import files
     from tailrace.erasing import erase
 
     with _session(parsed, "erase", "erasing") as spark:
@@ -205,7 +205,7 @@ def _erase(parsed: argparse.Namespace) -> int:
             spark,
             parsed.checkpoint,
             parsed.where,
-            subjects=None if parsed.subjects is None else reader(spark).parquet(parsed.subjects),
+            subjects=None if parsed.subjects is None else files(spark, parsed.subjects, "parquet"),
             operators=parsed.operator,
             only_tailrace=parsed.only_tailrace,
             dry_run=parsed.dry_run,

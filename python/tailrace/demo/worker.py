@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TextIO
 from urllib.parse import unquote, urlparse
 
-from tailrace._bridge.literal_path import reader
+from tailrace._bridge.literal_path import files
 from tailrace.demo import query
 from tailrace.errors import TailraceError
 
@@ -38,7 +38,7 @@ def work(directory: Path, memory: str, engine: query.Engine, answers: TextIO) ->
             for progress in query.run(spark, directory, engine):
                 answer(progress=progress)
             # Not all that are there: a killed task leaves a file behind, which Spark's log doesn't name.
-            result = reader(spark).parquet(str(query.examples_of(directory, engine)))
+            result = files(spark, str(query.examples_of(directory, engine)), "parquet")
             answer(files=[unquote(urlparse(uri).path) for uri in result.inputFiles()])
     except TailraceError as error:
         told = {"condition": error.condition, "message": error.args[0], "parameters": error.parameters}

@@ -26,6 +26,7 @@ def write_windows(
     into: str = "window_start",
     missing: int = 10,
     target_file_size: str | int | None = None,
+    cluster_by: ColumnOrName | Sequence[ColumnOrName] | None = None,
     server: str | Sequence[str] | None = None,
     app: str | None = None,
     operator: str | None = None,
@@ -81,6 +82,10 @@ def write_windows(
             "128 MB" or a number of bytes, from 1 MB to 16 GB. It takes a shuffle. None: each task of the
             query writes a file of its own for each window. With a table: a task for this many bytes of a
             window writes it, without a shuffle. None: as Spark reads the window's files.
+        cluster_by: columns whose equal rows are adjacent in a file, in the order of their event times:
+            `["user_id", "session"]`. A file is sorted by them, so its row groups have narrow ranges. It takes a
+            shuffle of each micro-batch, or, with a table, of each window; files have `target_file_size`, 128 MB
+            if it is None. Rows of one micro-batch are sorted together; with a table, those of a whole window.
         server: a watermark server, "http://host:port", or several of one store, as in `accurate_watermark`;
             one of them is a server of the sources.
         app: with `server`, the application whose operators belong together.
@@ -121,7 +126,10 @@ def write_windows(
     named = None if upstreams is None else arguments.names(upstreams, "upstreams")
     if table is not None:
         options["table"] = arguments.table(table, "table")
-    time = arguments.Columns("tailrace.write_windows", frame).name(event_time, "event_time")
+    columns = arguments.Columns("tailrace.write_windows", frame)
+    time = columns.name(event_time, "event_time")
+    if cluster_by is not None:
+        options["cluster_by"] = columns.names(cluster_by, "cluster_by")
     folder = arguments.path(path, "path")
     places = {"frame": frame, "path": folder, "event_time": time, "upstreams": named}
     landed = calls.plan("write_windows", frame, **places, **options)

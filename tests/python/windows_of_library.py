@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
 
@@ -16,7 +18,6 @@ from window_logs import NOON, Logs, name
 
 if TYPE_CHECKING:
     import datetime as dt
-    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -290,3 +291,28 @@ def test_partitions_and_the_wrong_form_of_a_folder(spark: SparkSession, tmp_path
     with pytest.raises(tailrace.TailraceWatermarkError, match=r"and not windows of .* as Parquet") as refused:
         lake.start(availableNow=True)
     assert refused.value.condition == "TAILRACE_WINDOWS_FOLDER"
+
+
+@pytest.mark.parametrize("by", [(), ("window_start",), ("host",)])
+def test_a_window_in_a_table_is_sorted_as_a_whole(
+    spark: SparkSession, tmp_path: Path, by: tuple[str, ...]
+) -> None:
+    lake = TableLogs(spark, tmp_path)
+    for number in range(3):
+        lake.add(*(("ab"[n % 2], n * 7 % 10) for n in range(30)), *[("a", 61.0), ("b", 61.0)][: number and 2])
+        frame = lake.waiting().selectExpr("*", "concat('u', id * 7919 % 5) AS user").repartition(4, "id")
+        writer = tailrace.write_windows(frame, lake.out, "at", **lake.options, cluster_by="user")
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).partitionBy(*by)
+        writer.trigger(availableNow=True).start().awaitTermination()
+    # The third round came too late.
+    assert lake.written().count() == 60
+    warehouse = Path(spark.conf.get("spark.sql.warehouse.dir", "").removeprefix("file:"))
+    (folder,) = warehouse.rglob(lake.table.rpartition(".")[2])
+    # A window without rows may have a file without rows.
+    files = [file for file in folder.rglob("*.parquet") if pq.read_metadata(file).num_rows]
+    # By partition and file a user's rows are in one piece, though two micro-batches have brought them.
+    for file in files:
+        rows = pq.ParquetFile(file).read(columns=["user", "at"]).to_pylist()
+        assert rows == sorted(rows, key=lambda row: (row["user"], row["at"])), (by, file)
+    assert sum(pq.read_metadata(file).num_rows for file in files) == 60
+    assert len(files) == (2 if by == ("host",) else 1)

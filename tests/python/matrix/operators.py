@@ -197,6 +197,7 @@ OPERATORS: dict[str, Operator] = {
                 "into": "window_start",
                 "missing": 10,
                 "target_file_size": None,
+                "cluster_by": None,
                 **_AT_SERVER,
                 "operator": None,
                 "upstreams": None,

@@ -20,6 +20,8 @@ import io.tailrace.watermark.{Completeness, ProgressSettings, ServerOptions, Ser
   * @param into      the column that directories of windows are named after
   * @param missing   the most hosts that a report names
   * @param targetFileSize the size of files to gather rows for, such as 128 MB; none: each task writes its own
+  * @param clusterBy the columns whose equal rows are adjacent in a file, in the order of time; none: rows stay in the
+  *                  order in which they come
   * @param server    a watermark server, or several of one store with commas between them, whose global low
   *                  watermark closes windows; none: the query's own
   * @param app       the application at the server
@@ -35,6 +37,7 @@ final case class WindowOptions(
     into: String = "window_start",
     missing: Int = 10,
     targetFileSize: Option[String] = None,
+    clusterBy: Option[Seq[String]] = None,
     server: Option[String] = None,
     app: Option[String] = None,
     operator: Option[String] = None,
@@ -47,9 +50,14 @@ final case class WindowOptions(
 
   /** @param path    the qualified path of the folder
     * @param sources the accurate watermarks of the DataFrame
+    * @param clusters the order of rows in files, if the user wants one
     * @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed
     */
-  private[tailrace] def settings(path: String, sources: Seq[ProgressSettings]): LandingSettings = {
+  private[tailrace] def settings(
+      path: String,
+      sources: Seq[ProgressSettings],
+      clusters: Option[Clusters]
+  ): LandingSettings = {
     val width = arguments.duration("window", window, least = 1)
     val from = arguments.duration("offset", offset)
     if (from >= width) throw arguments.invalid("offset", offset, "a duration that is shorter than a window")
@@ -60,7 +68,8 @@ final case class WindowOptions(
     if (server.isEmpty && upstreams.isDefined) throw arguments.needs("upstreams", "set", ServerOptions.Needed)
     val sink =
       ServerOptions(arguments, server, app, operator, Operator, token).settings.map(sinkServer(_, sources))
-    LandingSettings(path, Windows(width, from), into, missing, fileBytes, sources, sink, tableName)
+    val windows = Windows(width, from)
+    LandingSettings(path, windows, into, missing, fileBytes, sources, sink, tableName, clusters)
   }
 
   private[tailrace] def tableName: Option[TableName] =
@@ -97,6 +106,7 @@ object WindowOptions {
     into = document("into").text,
     missing = document("missing").int,
     targetFileSize = document.get("target_file_size").map(_.size),
+    clusterBy = document.get("cluster_by").map(_.texts),
     server = document.get("server").map(_.text),
     app = document.get("app").map(_.text),
     operator = document.get("operator").map(_.text),
@@ -120,6 +130,7 @@ object WindowOptions {
   * @param sources the accurate watermarks below
   * @param server  the server whose global low watermark closes windows; none: the query's own closes them
   * @param table   that complete windows go to; none: they stay in the folder
+  * @param clusters the order of rows in files; none: as they come
   */
 final case class LandingSettings(
     path: String,
@@ -129,7 +140,8 @@ final case class LandingSettings(
     fileBytes: Option[Long],
     sources: Seq[ProgressSettings],
     server: Option[SinkServer],
-    table: Option[TableName] = None
+    table: Option[TableName] = None,
+    clusters: Option[Clusters] = None
 ) {
 
   /** The share of hosts that all sources together wait for. */
@@ -137,6 +149,29 @@ final case class LandingSettings(
 
   /** The greatest delay of a source, in microseconds. */
   def delay: Long = sources.map(_.delayMs).max * 1000
+}
+
+/** The order of rows in a file: rows with equal columns are adjacent, in the order of time.
+  *
+  * {{{
+  *   as they come             by `user`                      a file whose columns repeat packs better, and a
+  *   b 12:01, a 12:02,   ──>  a 12:02, a 12:04,              reader finds a user's rows in one place
+  *   b 12:03, a 12:04         b 12:01, b 12:03
+  * }}}
+  *
+  * @param columns names of the query's columns
+  * @param time    the event time's
+  */
+final case class Clusters(columns: Seq[String], time: String) {
+
+  /** The columns by which the rows of a file are sorted. */
+  def order: Seq[String] = columns :+ time
+}
+
+object Clusters {
+
+  /** The size of files, if the user names none: rows come together only if they are gathered. */
+  val FileBytes: Long = 128L << 20
 }
 
 /** A table as a user names it. */

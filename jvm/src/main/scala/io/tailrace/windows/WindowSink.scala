@@ -145,13 +145,17 @@ private[windows] final class Landing(
   private val folder = WrittenFolders.open(path, settings, hadoopConf, () => isActive, table)
   private val closer = new WindowCloser(folder, settings, () => reporter, () => committed, () => clock)
   // A table gathers the rows of a window when the window is complete.
-  private val sizes = settings.fileBytes.filter(_ => table.isEmpty).map(new FileSizes(session, _))
+  private val sizes = fileBytes.filter(_ => table.isEmpty).map { size =>
+    new FileSizes(session, size, keepsTogether = settings.clusters.isDefined)
+  }
   if (reports) new ClosingThread(path, closer, () => isActive).start()
 
   /** The numbers of the last batch. */
   @volatile var report: LandingReport = LandingReport()
 
   def reports: Boolean = settings.server.isDefined
+
+  private def fileBytes = settings.fileBytes.orElse(settings.clusters.map(_ => Clusters.FileBytes))
 
   private def isActive: Boolean = StreamingRun.ofSink(session, sink).isDefined
 
@@ -188,16 +192,22 @@ private[windows] final class Landing(
   private def stage(query: QueryExecution, staging: Path, batchId: Long): Seq[StagedFile] = {
     val output = query.analyzed.output
     val inside = if (table.isEmpty) partitionColumns else Nil
-    val directories = output.last +: inside.map(named(output, _))
-    def files(rows: SparkPlan) = write(rows, output, directories, staging, batchId)
+    val directories = output.last +: inside.map(named(output, "partitionBy", _))
+    // The files of a table's windows are written twice, so the second time is enough.
+    val clusters = settings.clusters.filter(_ => table.isEmpty)
+    def columns(names: Clusters => Seq[String]) =
+      clusters.toSeq.flatMap(names).map(named(output, "cluster_by", _)).filterNot(directories.contains)
+    def files(rows: SparkPlan) =
+      write(rows, output, directories, columns(_.order).distinct, staging, batchId)
     val plan = query.executedPlan
-    sizes.fold(files(plan))(_.write(plan, output, directories)(files))
+    sizes.fold(files(plan))(_.write(plan, output, directories ++ columns(_.columns))(files))
   }
 
   private def write(
       rows: SparkPlan,
       output: Seq[Attribute],
       directories: Seq[Attribute],
+      sortBy: Seq[Attribute],
       staging: Path,
       batchId: Long
   ): Seq[StagedFile] = {
@@ -205,14 +215,13 @@ private[windows] final class Landing(
     val counter = new RowsPerFile
     val ofFiles = if (table.isEmpty) options else Map.empty[String, String]
     new FileJob(session, rows, output, FileJob.parquet, ofFiles, hadoopConf)
-      .write(staging, directories, committer, counter)
+      .write(staging, directories, sortBy, committer, counter)
     val counts = counter.rows.map { case (file, count) => file.stripPrefix(s"$staging/") -> count }
     committer.files.map { case (file, length) => staged(file, length, counts(file)) }
   }
 
-  private def named(output: Seq[Attribute], column: String): Attribute =
-    new Columns(WindowOptions.arguments, output, session.sessionState.conf.resolver)
-      .find("partitionBy", column)
+  private def named(output: Seq[Attribute], argument: String, column: String): Attribute =
+    new Columns(WindowOptions.arguments, output, session.sessionState.conf.resolver).find(argument, column)
 
   /** Spark has written the file into a directory that is named after the window's start. */
   private def staged(file: String, length: Long, rows: Long): StagedFile = {
@@ -239,21 +248,26 @@ private[windows] final class Landing(
   * Spark knows how many bytes a shuffle has, and not how many the files will have. Their ratio is that of the
   * last micro-batch.
   *
-  * @param target bytes of a file
+  * @param target        bytes of a file
+  * @param keepsTogether whether rows with equal columns go to one file, however large it is. Then the shuffle has
+  *                      as many parts as the last micro-batch's rows would fill, because none of them is split
   */
-private[windows] final class FileSizes(session: SparkSession, target: Long) {
-  private val gathered = new GatheredRows(session)
+private[windows] final class FileSizes(session: SparkSession, target: Long, keepsTogether: Boolean) {
+  private val gathered = new GatheredRows(session, keepsTogether)
   private var shuffledPerByte = FileSizes.Unknown
+  private var lastShuffled = 0L
 
   /** @param output the plan's columns as the query names them
-    * @param by     columns that make directories
+    * @param by     columns whose equal rows come to one task
     * @param write  writes the rows of a plan
     */
   def write(plan: SparkPlan, output: Seq[Attribute], by: Seq[Attribute])(
       write: SparkPlan => Seq[StagedFile]
   ): Seq[StagedFile] = {
     val bytes = Math.max((target * shuffledPerByte).toLong, 1)
-    val (files, shuffled) = gathered.run(plan, output, by, bytes)(write)
+    val parts = Option.when(keepsTogether)(FileSizes.PartsPerFile * (lastShuffled / bytes + 1))
+    val (files, shuffled) = gathered.run(plan, output, by, bytes, parts)(write)
+    lastShuffled = shuffled
     val written = files.map(_.length).sum
     if (shuffled > 0 && written > 0) shuffledPerByte = shuffled.toDouble / written
     files
@@ -264,6 +278,9 @@ private object FileSizes {
 
   /** A guess for a query's first micro-batch: Parquet's columns compress better than rows. */
   private val Unknown = 2.0
+
+  /** A few, because hashes fill the parts of a shuffle unevenly. Small ones are merged. */
+  private val PartsPerFile = 4L
 }
 
 /** The logical node of `tailrace.write_windows`, below the sink.
@@ -329,12 +346,21 @@ private[tailrace] final class WindowsResolution(child: LogicalPlan, sameName: (S
     columns.checkAdded(options.into, cure)
     if (path.trim.isEmpty) throw WindowOptions.arguments.invalid("path", "", "a folder")
     val folder = LiteralPath.qualified(path, session.sessionState.newHadoopConf())
-    val settings = options.settings(folder.toString, landing)
+    val settings = options.settings(folder.toString, landing, options.clusterBy.map(clusters(_, time)))
     val number = WindowStart(time, settings.windows)
     val start = Alias(number, Start)()
     val column = settings.table.map(_ => Alias(MicrosToTimestamp(number), options.into)())
     val plan = LandWindows(settings, start.toAttribute, Project(child.output ++ column :+ start, child))
     SparkPlans.toFrame(session, plan)
+  }
+
+  private def clusters(names: Seq[String], time: Attribute): Clusters = {
+    if (names.isEmpty) throw WindowOptions.arguments.invalid("cluster_by", "", "one column or more")
+    val found = names.map(columns.find("cluster_by", _))
+    found.find(column => !RowOrdering.isOrderable(column.dataType)).foreach { column =>
+      throw columns.wrongType("cluster_by", column, "an orderable type")
+    }
+    Clusters(found.map(_.name).distinct, time.name)
   }
 
   /** Windows of an event time close by the watermark on that column. The watermark on another column says

@@ -6,6 +6,7 @@ import org.apache.spark.sql.types.{StructField, StructType}
 import org.apache.spark.sql.{DataFrame, Row}
 
 import io.tailrace.common.LiteralPath
+import io.tailrace.plan.Columns
 import io.tailrace.tables.{TableCommits, TableWriter, TargetTable}
 
 /** The table of complete windows. */
@@ -73,10 +74,21 @@ private[windows] final class LakeTable(
     if (bytes == 0) own.createDataFrame(java.util.List.of[Row](), rows)
     else {
       val frame = files.schema(schema(target, directory)).parquet(directory.toString)
-      settings.fileBytes.fold(frame) { most =>
-        frame.coalesce(Math.max(1, (bytes + most - 1) / most).toInt)
+      def tasks(size: Long) = Math.max(1, (bytes + size - 1) / size).toInt
+      (settings.clusters, settings.fileBytes) match {
+        case (Some(clusters), size) => clustered(frame, clusters, tasks(size.getOrElse(Clusters.FileBytes)))
+        case (None, Some(size)) => frame.coalesce(tasks(size))
+        case (None, None) => frame
       }
     }
+  }
+
+  /** Each file has a range of the columns' values, so that readers can skip files, too. */
+  private def clustered(frame: DataFrame, clusters: Clusters, files: Int): DataFrame = {
+    def named(names: Seq[String]) = names.map(Columns.named)
+    frame
+      .repartitionByRange(files, named(clusters.columns): _*)
+      .sortWithinPartitions(named(clusters.order): _*)
   }
 
   /** Whatever the session says: rows that were left out here would be deleted with their files. */

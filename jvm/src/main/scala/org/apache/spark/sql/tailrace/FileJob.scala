@@ -16,7 +16,11 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.RebalancePartitions
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.fromAttributes
 import org.apache.spark.sql.catalyst.util.{CaseInsensitiveMap, DateTimeUtils}
-import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, ShuffleQueryStageExec}
+import org.apache.spark.sql.execution.adaptive.{
+  AdaptiveSparkPlanExec,
+  AdaptiveSparkPlanHelper,
+  ShuffleQueryStageExec
+}
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.{LogicalRDD, ProjectExec, SortExec, SparkPlan}
@@ -39,10 +43,13 @@ final class FileJob(
     hadoopConf: Configuration
 ) {
 
-  /** @param partitionBy columns that make directories below `directory`, and aren't in the files */
+  /** @param partitionBy columns that make directories below `directory`, and aren't in the files
+    * @param sortBy      columns by which the rows of a file are sorted
+    */
   def write(
       directory: Path,
       partitionBy: Seq[Attribute],
+      sortBy: Seq[Attribute],
       committer: FileCommitProtocol,
       tracker: WriteJobStatsTracker
   ): Unit = {
@@ -53,7 +60,7 @@ final class FileJob(
     val description = describe(job, directory, partitionBy, tracker)
     committer.setupJob(job)
     try {
-      val results = run(sorted(partitionBy), description, committer)
+      val results = run(sorted(partitionBy, sortBy), description, committer)
       committer.commitJob(job, results.map(_.commitMsg))
       tracker.processStats(results.map(_.summary.stats.head), 0)
     } catch {
@@ -98,11 +105,11 @@ final class FileJob(
   }
 
   /** A task has one file open at a time. */
-  private def sorted(partitionBy: Seq[Attribute]): SparkPlan = {
+  private def sorted(partitionBy: Seq[Attribute], sortBy: Seq[Attribute]): SparkPlan = {
     val nulls = V1WritesUtils.convertEmptyToNull(plan.output, partitionBy)
     val rows = if (nulls.isEmpty) plan else ProjectExec(nulls, plan)
     // By position: the optimizer may have given columns other ids.
-    val order = bindReferences(partitionBy.map(SortOrder(_, Ascending)), output)
+    val order = bindReferences((partitionBy ++ sortBy).map(SortOrder(_, Ascending)), output)
     SortExec(order, global = false, child = rows)
   }
 
@@ -205,40 +212,58 @@ object RowsPerFile {
   *
   * Spark's adaptive execution does it. A streaming query has none, so the micro-batch's own plan runs as the
   * rows of another one.
+  *
+  * @param keepsTogether whether rows with equal columns go to one task, however many they are
   */
-final class GatheredRows(session: SparkSession) {
+final class GatheredRows(session: SparkSession, keepsTogether: Boolean) extends AdaptiveSparkPlanHelper {
   private val adaptive = {
     val copy = session.cloneSession()
-    val on = Seq(
-      SQLConf.ADAPTIVE_EXECUTION_ENABLED,
-      SQLConf.COALESCE_PARTITIONS_ENABLED,
-      SQLConf.ADAPTIVE_OPTIMIZE_SKEWS_IN_REBALANCE_PARTITIONS_ENABLED
-    )
+    val on = Seq(SQLConf.ADAPTIVE_EXECUTION_ENABLED, SQLConf.COALESCE_PARTITIONS_ENABLED)
     on.foreach(entry => copy.conf.set(entry.key, "true"))
+    val splits = SQLConf.ADAPTIVE_OPTIMIZE_SKEWS_IN_REBALANCE_PARTITIONS_ENABLED
+    copy.conf.set(splits.key, (!keepsTogether).toString)
     // Otherwise it makes as many tasks as there are cores, however small they are.
     copy.conf.set(SQLConf.COALESCE_PARTITIONS_PARALLELISM_FIRST.key, "false")
     copy
   }
+  private val least = adaptive.sessionState.conf.numShufflePartitions.toLong
 
   /** Runs a job on the gathered rows.
     *
     * @param output the plan's columns as the query names them
     * @param bytes  of the shuffle in a task, about
+    * @param parts  of the shuffle, of which small ones are merged; never fewer than the session's number
     * @return the result of the job, and the bytes of the whole shuffle
     */
-  def run[T](plan: SparkPlan, output: Seq[Attribute], by: Seq[Attribute], bytes: Long)(
-      job: SparkPlan => T
-  ): (T, Long) = adaptive.withActive {
+  def run[T](
+      plan: SparkPlan,
+      output: Seq[Attribute],
+      by: Seq[Attribute],
+      bytes: Long,
+      parts: Option[Long]
+  )(job: SparkPlan => T): (T, Long) = adaptive.withActive {
     val rows = LogicalRDD(output, plan.execute())(adaptive)
+    // Spark takes either a number or a size with the node.
+    parts.foreach { number =>
+      val most = Math.min(Math.max(number, least), GatheredRows.MostParts)
+      adaptive.conf.set(SQLConf.COALESCE_PARTITIONS_INITIAL_PARTITION_NUM.key, most)
+    }
     val rebalanced = RebalancePartitions(by, rows, optAdvisoryPartitionSize = Some(bytes))
     adaptive.sessionState.executePlan(rebalanced).executedPlan match {
       case gathered: AdaptiveSparkPlanExec =>
         // As a part of the query's execution: on its own, it would replace that one's plan in Spark's UI.
         val part = gathered.copy(isSubquery = true)
         val done = job(part)
-        val shuffles = part.executedPlan.collect { case stage: ShuffleQueryStageExec => stage.mapStats }
+        // Through stages, which are leaves of the plan: the last one has the others below it.
+        val shuffles = collect(part) { case stage: ShuffleQueryStageExec => stage.mapStats }
         (done, shuffles.flatten.map(_.bytesByPartitionId.sum).sum)
       case other => throw new IllegalStateException(s"Spark doesn't adapt ${other.nodeName}")
     }
   }
+}
+
+private object GatheredRows {
+
+  /** A shuffle has a block for each task before it and each of its parts. */
+  private val MostParts = 10_000L
 }

@@ -214,7 +214,7 @@ ENTRIES: tuple[Entry, ...] = (
     _windows("plain"),
     _windows("offset", offset="3 seconds", missing=1),
     _windows("sized", target_file_size="1 MB", into="slot"),
-    _windows("clustered", cluster_by=["k"]),
+    _windows("clustered", cluster_by=["key"]),
     _replays("drop"),
     _replays("mark", on_replay="mark", name="clicks"),
     _replays("disorder", disorder=4),

@@ -197,7 +197,7 @@ _WINDOWS = (
     _refused("windows-plain", 1, condition=FOLDER, into="slot"),
     _accepted("windows-plain", 1, missing=3, compares=False),
     _accepted("windows-plain", 1, target_file_size="1 MB", compares=False),
-    _accepted("windows-plain", 1, cluster_by=["k"], compares=False),
+    _accepted("windows-plain", 1, cluster_by=["key"], compares=False),
     _accepted("server-windows", 1, operator="others", compares=False),
     _accepted("server-windows", 1, upstreams=None, compares=False),
 )

@@ -115,7 +115,11 @@ private[tailrace] final class TargetTable(
 
   def load(): Table = catalog.loadTable(identifier)
 
-  lazy val columns: StructType = schema()
+  /** As they are now: Iceberg's catalog keeps a table that it has loaded, while others change its columns. */
+  lazy val columns: StructType = {
+    catalog.invalidateTable(identifier)
+    schema()
+  }
 
   private def schema() = StructType(load().columns.map(column => StructField(column.name, column.dataType)))
 

@@ -83,9 +83,10 @@ def write_windows(
             query writes a file of its own for each window. With a table: a task for this many bytes of a
             window writes it, without a shuffle. None: as Spark reads the window's files.
         cluster_by: columns whose equal rows are adjacent in a file, in the order of their event times:
-            `["user_id", "session"]`. A file is sorted by them, so its row groups have narrow ranges. It takes a
-            shuffle of each micro-batch, or, with a table, of each window; files have `target_file_size`, 128 MB
-            if it is None. Rows of one micro-batch are sorted together; with a table, those of a whole window.
+            `["user_id", "session"]`. A file is sorted by them, so its row groups have narrow ranges. It takes
+            a shuffle of each micro-batch, or, with a table, of each window; files have `target_file_size`,
+            128 MB if it is None. Rows of one micro-batch are sorted together; with a table, those of a whole
+            window.
         server: a watermark server, "http://host:port", or several of one store, as in `accurate_watermark`;
             one of them is a server of the sources.
         app: with `server`, the application whose operators belong together.

@@ -104,7 +104,8 @@ def test_rows_of_a_session_are_adjacent(spark: SparkSession, tmp_path: Path, by:
 
 def test_the_order_may_change_at_a_restart(spark: SparkSession, tmp_path: Path) -> None:
     logs = Logs(spark, tmp_path)
-    for number, options in enumerate(({}, {"cluster_by": "user"}, {"cluster_by": ["the.session"]}, {})):
+    orders: list[dict[str, Any]] = [{}, {"cluster_by": "user"}, {"cluster_by": ["the.session"]}, {}]
+    for number, options in enumerate(orders):
         logs.add(*_arrivals(number, 1)[0])
         before = set(logs.out.glob("**/*.parquet"))
         _land(logs, **options)
@@ -134,7 +135,7 @@ def test_a_large_window_has_several_files_and_each_user_is_in_one(
     )
     writer = writer.option("checkpointLocation", str(logs.root / "checkpoint"))
     writer.trigger(availableNow=True).start().awaitTermination()
-    batches: dict[str, list[set[int]]] = {}
+    batches: dict[str, list[set[Any]]] = {}
     for file in (logs.out / name(0)).glob("*.parquet"):
         users = set(pq.ParquetFile(file).read(columns=["user"])["user"].to_pylist())
         batches.setdefault(file.name.split("-")[2], []).append(users)
@@ -153,7 +154,7 @@ def test_columns_that_nothing_can_be_sorted_by_are_refused(spark: SparkSession, 
     def refused(by: Any) -> tuple[str | None, str]:  # noqa: ANN401 - anything
         with pytest.raises(tailrace.TailraceWatermarkError) as error:
             tailrace.write_windows(frame, logs.out, "at", cluster_by=by)
-        return error.value.getCondition(), str(error.value)
+        return error.value.condition, str(error.value)
 
     assert refused("nobody")[0] == "TAILRACE_COLUMN_NOT_FOUND"
     assert refused(["host", "s.c"])[0] == "TAILRACE_COLUMN_NESTED"

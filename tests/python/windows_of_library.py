@@ -306,7 +306,7 @@ def test_a_window_in_a_table_is_sorted_as_a_whole(
         writer.trigger(availableNow=True).start().awaitTermination()
     # The third round came too late.
     assert lake.written().count() == 60
-    warehouse = Path(spark.conf.get("spark.sql.warehouse.dir", "").removeprefix("file:"))
+    warehouse = Path(str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:"))
     (folder,) = warehouse.rglob(lake.table.rpartition(".")[2])
     # A window without rows may have a file without rows.
     files = [file for file in folder.rglob("*.parquet") if pq.read_metadata(file).num_rows]

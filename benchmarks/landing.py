@@ -5,12 +5,14 @@
 Writes a day of logs as Parquet. Then one JVM runs each sink in turns over all of them, --rounds times after
 two rounds that don't count, each time into a new folder or table, with a new checkpoint:
 
-    parquet         Spark's file sink, partitioned by the hour
-    windows         `write_windows`, an hour a window: rows once, windows marked when they are complete
-    windows-delta   the same into a Delta table, a commit a window
-    delta           Delta's own streaming sink
-    table           `write_table`: appends
-    table-keys      `write_table` with keys: merges
+    parquet            Spark's file sink, partitioned by the hour
+    windows            `write_windows`, an hour a window: rows once, windows marked when they are complete
+    windows-gathered   with `target_file_size`
+    windows-clustered  with `cluster_by`: rows of a page adjacent
+    windows-delta      into a Delta table, a commit a window
+    delta              Delta's own streaming sink
+    table              `write_table`: appends
+    table-keys         `write_table` with keys: merges
 
 After that what `windows` has written is read: by pyarrow alone (`scan`), by `WindowReader` (`reader`), and
 with its shuffle. Each output is counted before its time is taken for anything. Prints the table and writes it
@@ -62,6 +64,8 @@ _COLD = 2
 # What is compared, and with what.
 _PAIRS = (
     ("windows", "parquet"),
+    ("windows-gathered", "windows"),
+    ("windows-clustered", "windows-gathered"),
     ("windows-delta", "delta"),
     ("table", "delta"),
     ("table-keys", "delta"),
@@ -107,6 +111,8 @@ def _sinks(spark: SparkSession, data: Path) -> dict[str, Callable[[Path], DataSt
     return {
         "parquet": by_hour,
         "windows": windows,
+        "windows-gathered": lambda out: windows(out, target_file_size="128 MB"),
+        "windows-clustered": lambda out: windows(out, cluster_by=["page"]),
         "windows-delta": lambda out: windows(out, format="delta", table=out.with_name(f"{out.name}-table")),
         "delta": lambda out: _logs(spark, data).writeStream.format("delta").option("path", str(out)),
         "table": lambda out: tailrace.write_table(_logs(spark, data), out),
@@ -120,9 +126,14 @@ def _run(writer: DataStreamWriter) -> None:
 
 def _written(spark: SparkSession, sink: str, out: Path) -> int:
     if sink == "windows-delta":
-        # The last window is still open; its rows are in the folder.
-        return spark.read.parquet(str(out)).count()
-    return spark.read.format("parquet" if sink in {"parquet", "windows"} else "delta").load(str(out)).count()
+        # The last window is open: its rows are in the folder.
+        table = spark.read.format("delta").load(str(out.with_name(f"{out.name}-table")))
+        return table.count() + spark.read.parquet(str(out)).count()
+    return (
+        spark.read.format("parquet" if sink.startswith(("parquet", "windows")) else "delta")
+        .load(str(out))
+        .count()
+    )
 
 
 def _scan(folder: Path, columns: list[str]) -> int:
@@ -198,11 +209,11 @@ def _table(found: list[dict[str, Any]]) -> list[str]:
     of: dict[str, list[dict[str, Any]]] = {}
     for run in found:
         of.setdefault(run["what"], []).append(run)
-    lines = ["                      rows/s   CPU us a row"]
+    lines = ["                        rows/s   CPU us a row"]
     for what, runs in of.items():
         rate = median(r["rows"] / r["seconds"] for r in runs)
         cpu = median(r["cpu_seconds"] / r["rows"] for r in runs) * 1e6
-        lines.append(f"{what:16}{rate:12,.0f}{cpu:15.2f}")
+        lines.append(f"{what:18}{rate:12,.0f}{cpu:15.2f}")
     lines += ["", "of the same round, median (least, most)              rate                     by CPU"]
     for what, other in _PAIRS:
         pairs = list(zip(of[what], of[other], strict=True))

@@ -107,7 +107,7 @@ def test_limits(spark: SparkSession, way: Callable[[Op], Op]) -> None:
     with failing("TOO_MANY_ROWS") as many:
         rows(endless, max_rows=5)
     assert "max_rows=5" in many["text"]
-    assert "hop 6" in many["text"]
+    assert "iteration 6" in many["text"]
     assert rows(endless, max_depth=4, on_limit="drop") == [1, 2, 3, 4]
     assert rows(endless, max_rows=5, on_limit="drop") == [1, 2, 3, 4, 5]
 

@@ -69,7 +69,8 @@ final case class WindowOptions(
     val sink =
       ServerOptions(arguments, server, app, operator, Operator, token).settings.map(sinkServer(_, sources))
     val windows = Windows(width, from)
-    LandingSettings(path, windows, into, missing, fileBytes, sources, sink, tableName, clusters)
+    val size = fileBytes.orElse(clusters.map(_ => Clusters.FileBytes))
+    LandingSettings(path, windows, into, missing, size, sources, sink, tableName, clusters)
   }
 
   private[tailrace] def tableName: Option[TableName] =
@@ -165,7 +166,7 @@ final case class LandingSettings(
 final case class Clusters(columns: Seq[String], time: String) {
 
   /** The columns by which the rows of a file are sorted. */
-  def order: Seq[String] = columns :+ time
+  def order: Seq[String] = (columns :+ time).distinct
 }
 
 object Clusters {

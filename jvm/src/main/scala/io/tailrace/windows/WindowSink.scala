@@ -145,7 +145,7 @@ private[windows] final class Landing(
   private val folder = WrittenFolders.open(path, settings, hadoopConf, () => isActive, table)
   private val closer = new WindowCloser(folder, settings, () => reporter, () => committed, () => clock)
   // A table gathers the rows of a window when the window is complete.
-  private val sizes = fileBytes.filter(_ => table.isEmpty).map { size =>
+  private val sizes = settings.fileBytes.filter(_ => table.isEmpty).map { size =>
     new FileSizes(session, size, keepsTogether = settings.clusters.isDefined)
   }
   if (reports) new ClosingThread(path, closer, () => isActive).start()
@@ -154,8 +154,6 @@ private[windows] final class Landing(
   @volatile var report: LandingReport = LandingReport()
 
   def reports: Boolean = settings.server.isDefined
-
-  private def fileBytes = settings.fileBytes.orElse(settings.clusters.map(_ => Clusters.FileBytes))
 
   private def isActive: Boolean = StreamingRun.ofSink(session, sink).isDefined
 
@@ -198,7 +196,7 @@ private[windows] final class Landing(
     def columns(names: Clusters => Seq[String]) =
       clusters.toSeq.flatMap(names).map(named(output, "cluster_by", _)).filterNot(directories.contains)
     def files(rows: SparkPlan) =
-      write(rows, output, directories, columns(_.order).distinct, staging, batchId)
+      write(rows, output, directories, columns(_.order), staging, batchId)
     val plan = query.executedPlan
     sizes.fold(files(plan))(_.write(plan, output, directories ++ columns(_.columns))(files))
   }

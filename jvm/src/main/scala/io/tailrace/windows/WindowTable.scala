@@ -74,11 +74,9 @@ private[windows] final class LakeTable(
     if (bytes == 0) own.createDataFrame(java.util.List.of[Row](), rows)
     else {
       val frame = files.schema(schema(target, directory)).parquet(directory.toString)
-      def tasks(size: Long) = Math.max(1, (bytes + size - 1) / size).toInt
-      (settings.clusters, settings.fileBytes) match {
-        case (Some(clusters), size) => clustered(frame, clusters, tasks(size.getOrElse(Clusters.FileBytes)))
-        case (None, Some(size)) => frame.coalesce(tasks(size))
-        case (None, None) => frame
+      settings.fileBytes.fold(frame) { size =>
+        val tasks = Math.max(1, (bytes + size - 1) / size).toInt
+        settings.clusters.fold(frame.coalesce(tasks))(clustered(frame, _, tasks))
       }
     }
   }

@@ -29,6 +29,7 @@ def join(
     max_matches: int | None = None,
     on_late: OnLate = "drop",
     late_labels: bool | None = None,
+    late_impressions: bool | None = None,
     release_every: Duration | None = None,
     idle_timeout: Duration | None = None,
     early: Duration | None = None,
@@ -45,7 +46,7 @@ def join(
     A right row matches a left row when their keys are equal and `right_time` is in
     [left_time - before, left_time + after], both ends included. Null keys never match. Only event time
     counts: the order and the lag of arrival don't change the result, as long as rows arrive before the
-    watermark has reached them, or their left rows are still buffered (see `late_labels`).
+    watermark has reached them, or while their windows are open (see `late_labels` and `late_impressions`).
 
         examples = tailrace.join(
             impressions.withWatermark("served_at", "10 minutes"),
@@ -76,16 +77,21 @@ def join(
         max_matches: with how="left", how many matches to keep for each left row, the earliest first; one or
             more. None keeps all.
         on_late: what happens to a late row, at or before the watermark, that isn't accepted (see
-            `late_labels`). "drop": it is left out, and counted in the operator's metrics. "mark": it is
-            emitted as a row of its own, with "late_left" or "late_right" in a column `_mark`. A late left
-            row has an empty group. A late right row has itself as the only match, and null in all left
-            columns but the keys.
+            `late_labels` and `late_impressions`). "drop": it is left out, and counted in the operator's
+            metrics. "mark": it is emitted as a row of its own, with "late_left" or "late_right" in a column
+            `_mark`. A late left row has an empty group. A late right row has itself as the only match, and
+            null in all left columns but the keys.
         late_labels: whether a late right row is accepted while the window of a left row that it may match is
             open, that is, until the watermark has reached left_time + after. Only times count, and the
-            watermark of the previous micro-batch. Emitted rows never change. False: no late row is accepted.
+            watermark of the previous micro-batch. Emitted rows never change. False: none is accepted.
             None: they are accepted. With how="inner" and `before` above zero, however, the setting is pinned
             by the checkpoint, and None keeps the checkpoint's value; checkpoints of earlier releases accept
-            no late rows.
+            none.
+        late_impressions: with how="left", whether a late left row is accepted while its window is open, that
+            is, until the watermark has reached left_time + after, or with horizons, left_time + the first of
+            them. Its right rows are still in the state. None: it is, unless matching is eager or `release`
+            is "decided", which evict right rows earlier. True: matching is lazy, and "decided" is refused.
+            False: it isn't. It may change at a restart.
         release_every: with how="left" on streams, the longest time that a left row stays buffered after the
             watermark has reached left_time + after: a duration, as for `before`, or "batch" for no such time.
             Rows that are emitted together cost less. Rows stay buffered if the watermark advances by less
@@ -178,7 +184,10 @@ def join(
         | arguments.durations(before=before, after=after)
         | arguments.texts(how=how, into=into, match=match, on_late=on_late)
         | arguments.counts(**arguments.given(max_matches=max_matches, salt_buckets=salt_buckets))
-        | arguments.flags(one_to_one=one_to_one, **arguments.given(late_labels=late_labels))
+        | arguments.flags(
+            one_to_one=one_to_one,
+            **arguments.given(late_labels=late_labels, late_impressions=late_impressions),
+        )
         | arguments.durations(**arguments.given(release_every=release_every, idle_timeout=idle_timeout))
     )
     options |= arguments.texts(emit=emit, release=release) | arguments.durations(

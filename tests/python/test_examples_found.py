@@ -108,6 +108,33 @@ def test_a_marked_row_comes_out_with_features(stream_test: StreamTest) -> None:
     assert [(row["id"], row["_mark"], row["value"]) for row in late] == [(3, "late_left", None)]
 
 
+@pytest.mark.contract(any_spark=True)
+@pytest.mark.parametrize("attributed", [False, True])
+def test_a_late_impression_is_an_example_with_its_features(stream_test: StreamTest, attributed: bool) -> None:
+    sources, (impressions, clicks, values) = _streams(stream_test, _SCHEMA, _SCHEMA, _SCHEMA)
+    made = tailrace.examples(impressions, on="user", time="at")
+    attribution = tailrace.last_touch() if attributed else None
+    made = made.label("click", clicks, time="at", after="60 seconds", attribution=attribution)
+    with stream_test.query(made.features("value", values, time="at").stream()) as query:
+        for number, second in enumerate((1000, 1100)):
+            for source in sources:
+                source.add((1 + number, 7, at(second)))
+            query.run()
+        sources[1].add((5, 7, at(1070)))
+        # The windows up to 1040 or so have closed, and 1000 is the newest value of 1050.
+        sources[0].add((3, 7, at(1060)), (4, 7, at(1010)))
+        query.run()
+        for source in sources:
+            source.add((9, 8, at(2000)))
+        query.run()
+        rows = {row["id"]: row for row in query.rows()}
+        total = query.total("lateLeftRowsAccepted", 1)
+    found = {number: ([e["id"] for e in row["click"]], row["value"]["id"]) for number, row in rows.items()}
+    late = {} if attributed else {3: ([5, 2], 1)}
+    assert found == {1: ([1], 1), 2: ([2], 2), **late}
+    assert total == len(late)
+
+
 def test_touches_are_found_when_columns_of_impressions_have_changed(stream_test: StreamTest) -> None:
     (served, bought), (impressions, orders) = _streams(
         stream_test, "id long, user long, item int, note string, at timestamp", _SCHEMA

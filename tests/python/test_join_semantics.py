@@ -139,8 +139,8 @@ def test_late_rows_are_counted_per_side(streams: Streams) -> None:
     with streams.query(streams.join()) as query:
         streams.add([Row(1, 1, 100)], [Row(11, 1, 100)])
         query.run()
-        # Watermark 90: what is at it is late, what is a second after it isn't. Left rows after 60 wait.
-        streams.add([Row(2, 1, 90), Row(3, 1, 91)], [Row(12, 1, 59), Row(13, 1, 60), Row(14, 1, 91)])
+        # Watermark 90: the windows of left rows up to 60 have closed. No other one matches rows up to there.
+        streams.add([Row(2, 1, 60), Row(3, 1, 91)], [Row(12, 1, 59), Row(13, 1, 60), Row(14, 1, 91)])
         query.run()
         assert (query.total("lateLeftRows"), query.total("lateRightRows")) == (1, 2)
         assert query.total("lateRightRowsAccepted") == 0
@@ -154,7 +154,7 @@ def test_late_rows_come_out_marked_when_asked_for(streams: Streams) -> None:
     with streams.query(streams.join(on_late="mark")) as query:
         streams.add([Row(1, 1, 100, "on time")], [Row(11, 1, 100)])
         query.run()
-        streams.add([Row(2, 1, 80, "late")], [Row(12, 1, 60)])
+        streams.add([Row(2, 1, 60, "late")], [Row(12, 1, 60)])
         query.run()
         late = {r["l_id"]: r for r in query.rows() if r["_mark"]}
         assert {r["_mark"] for r in late.values()} == {"late_left", "late_right"}
@@ -197,6 +197,28 @@ def test_a_late_label_is_matched_while_its_left_row_waits(streams: Streams) -> N
         assert (kept.total("lateRightRowsAccepted"), kept.total("lateRightRows")) == (1, 1)
         assert groups(dropped.rows()) == [(1, []), (2, [11])]
         assert (dropped.total("lateRightRowsAccepted"), dropped.total("lateRightRows")) == (0, 2)
+
+
+@pytest.mark.contract
+def test_a_late_left_row_is_joined_while_its_window_is_open(streams: Streams) -> None:
+    kept, dropped = (
+        streams.query(streams.join(**o), n)
+        for n, o in {"kept": {}, "dropped": {"late_impressions": False}}.items()
+    )
+    with kept, dropped:
+        # The watermark is 90 behind the first rows: windows of left rows up to 60 have closed.
+        for left, right in [
+            ([Row(1, 1, 100)], [Row(11, 1, 70), Row(12, 1, 100), Row(13, 1, 60)]),
+            ([Row(2, 1, 61), Row(3, 1, 60), Row(4, None, 61)], [Row(14, 1, 91)]),
+            ([END], [END]),
+        ]:
+            streams.add(left, right)
+            kept.run()
+            dropped.run()
+        assert groups(kept.rows()) == [(1, [12]), (2, [11, 14]), (4, [])]
+        assert (kept.total("lateLeftRowsAccepted"), kept.total("lateLeftRows")) == (2, 1)
+        assert groups(dropped.rows()) == [(1, [12])]
+        assert (dropped.total("lateLeftRowsAccepted"), dropped.total("lateLeftRows")) == (0, 3)
 
 
 @pytest.mark.contract

@@ -75,7 +75,7 @@ class Brute:
             at(row)["right_rows"] += 1
             at(row)["late_right"] += self.is_late(row, delay + after)
         for row in self.left:
-            is_late, is_open = late[id(row)], row.second + after > self.end
+            is_late, is_open = self.is_late(row, delay + after), row.second + after > self.end
             at(row)["left_rows"] += 1
             at(row)["late_left"] += is_late
             at(row)["open_left"] += is_open and not is_late

@@ -25,11 +25,11 @@ def test_the_numbers_of_all_micro_batches(stream_test: StreamTest) -> None:
     query = stream_test.query(labels(served.frame, clicks.frame))
     assert query.progresses() == []
     assert query.total("lateLeftRows") == 0
-    for minute, late in (("30", "00"), ("50", "10")):
-        served.add((7, f"12:{minute}"))
-        clicks.add((7, f"12:{minute}"))
+    for minute, late in (("12:30", "11:30"), ("12:50", "11:40")):
+        served.add((7, minute))
+        clicks.add((7, minute))
         query.run()
-        served.add((8, f"12:{late}"))
+        served.add((8, late))
         query.run()
     assert query.total("lateLeftRows") == query.total("numRowsDroppedByWatermark") == 2
     batches = [progress["batchId"] for progress in query.progresses()]

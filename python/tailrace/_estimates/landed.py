@@ -145,7 +145,7 @@ def counted(
     each = [(long, delay) for long in after for delay in delays]
     start = (_micros() - F.pmod(_micros(), F.lit(window))).alias("window_start")
     of_left = groups.select(start, F.inline(F.array(*(_of_group(*one, end) for one in each))))
-    of_right = right.rows.select(start, F.inline(F.array(*(_of_row(*one, before + one[0]) for one in each))))
+    of_right = right.rows.select(start, F.inline(F.array(*(_of_row(*one, before) for one in each))))
     by, zero = ("window_start", "after", "delay"), F.lit(0).cast("bigint")
     lefts = of_left.groupBy(*by).agg(
         F.count("*").alias("left_rows"),
@@ -174,12 +174,12 @@ def _is_late(behind: Column, delay: int) -> Column:
     return F.coalesce(behind >= delay, F.lit(False))
 
 
-def _of_row(after: int, delay: int, grace: int = 0) -> Column:
-    """A row's part in the counts. With `grace` it may be so far behind the watermark, as labels may."""
+def _of_row(after: int, delay: int, before: int = 0) -> Column:
+    """A row's part in the counts. A late one is accepted while a window that it belongs to is open."""
     return F.struct(
         F.lit(after).cast("bigint").alias("after"),
         F.lit(delay).cast("bigint").alias("delay"),
-        _is_late(F.col("behind"), delay + grace).alias("is_late"),
+        _is_late(F.col("behind"), delay + after + before).alias("is_late"),
     )
 
 

@@ -163,8 +163,8 @@ def held(clock: Clock, cells: Mapping[str, Sequence[Cell]], sizes: Mapping[str, 
     batches = sorted({*clock.ticks, *(tick + 1 for tick in clock.ticks)})
     place = {tick: i for i, tick in enumerate(batches)}
     late = {tick: _less(clock.before(tick - 1), shape.delay) for tick in clock.ticks}
-    # A late right row is taken as long as a left row that it matches may wait.
-    grace = {"left": 0, "right": shape.before + shape.after}
+    # Late left rows are taken while their windows are open, and late right rows while a left row may wait for them.
+    grace = {"left": shape.after, "right": shape.before + shape.after}
     kept = {
         side: [cell for cell in of if cell.latest > late[cell.tick] - grace[side]]
         for side, of in cells.items()

@@ -87,6 +87,8 @@ ENTRIES: tuple[Entry, ...] = (
     _join("mark", on_late="mark"),
     _join("no_late_labels", late_labels=False),
     _join("no_late_labels_mark", late_labels=False, on_late="mark", before="5 seconds"),
+    _join("no_late_impressions", late_impressions=False),
+    _join("eager_late_impressions", late_impressions=True, settings=_EAGER),
     _join("each_batch", release_every="batch"),
     _join("steps", release_every="20 seconds"),
     _join("closing", idle_timeout="1 hour"),

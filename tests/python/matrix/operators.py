@@ -35,6 +35,7 @@ OPERATORS: dict[str, Operator] = {
                 "max_matches": None,
                 "on_late": "drop",
                 "late_labels": None,
+                "late_impressions": None,
                 "release_every": None,
                 "idle_timeout": None,
                 "early": None,

@@ -48,6 +48,7 @@ REFUSALS: tuple[Refusal, ...] = (
             {"horizons": ["10 seconds"]},
             {"release": "decided"},
             {"amend_for": "1 minute"},
+            {"late_impressions": True},
         )
     ),
     _join(NEEDS, one_to_one=True),
@@ -60,10 +61,12 @@ REFUSALS: tuple[Refusal, ...] = (
             {"early": "10 seconds"},
             {"horizons": ["10 seconds"]},
             {"amend_for": "1 minute"},
+            {"late_impressions": True},
             {"idle_timeout": "1 hour"},
         )
     ),
     _join(CONFLICT, amend_for="1 minute", late_labels=False),
+    _join(CONFLICT, late_impressions=True, match="first", release="decided"),
     _join(INVALID, amend_for="0 seconds"),
     *(_join(NEEDS, emit=emit) for emit in ("changes", "late_positives", "defer")),
     _join(CONFLICT, early="10 seconds", horizons=["5 seconds"]),

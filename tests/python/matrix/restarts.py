@@ -92,6 +92,7 @@ _JOIN = (
     _accepted("join-mark", on_late="drop"),
     # Late labels of before the restart are in groups, and later ones aren't: such a row is of neither query.
     _accepted("join-left", late_labels=False, compares=False),
+    _accepted("join-left", late_impressions=False),
     _refused("join-inner_before", late_labels=False),
     _refused("join-left", release_every="20 seconds"),
     _refused("join-steps", release_every="batch"),

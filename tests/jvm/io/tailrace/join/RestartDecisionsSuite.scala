@@ -86,6 +86,8 @@ final class RestartDecisionsSuite extends SparkSuite with SlowSuite {
       "max_matches" -> of(first.copy(maxMatches = Some(1))),
       "on_late" -> of(first.copy(onLate = "mark")),
       "late_labels=False" -> of(first.copy(lateLabels = Some(false))),
+      "late_impressions=True" -> of(first.copy(lateImpressions = Some(true))),
+      "late_impressions=False" -> of(first.copy(lateImpressions = Some(false))),
       "release_every=20" -> of(first.copy(releaseEvery = Some("20 seconds"))),
       "release_every=batch" -> of(first.copy(releaseEvery = Some("batch"))),
       "idle_timeout" -> of(first.copy(idleTimeout = Some("1 hour"))),

@@ -23,6 +23,7 @@ final class HorizonsPropertySuite extends SparkSuite with ScalaCheckPropertyChec
 
   private def optionsOf(s: Scenario, ends: Seq[Long], emit: String): JoinOptions = s.options.copy(
     lateLabels = s.lateLabels,
+    lateImpressions = s.lateImpressions,
     horizons = ends.map(end => s"$end microseconds"),
     emit = emit
   )
@@ -36,6 +37,7 @@ final class HorizonsPropertySuite extends SparkSuite with ScalaCheckPropertyChec
     s.maxMatches,
     s.marksLate,
     s.lateLabels.getOrElse(true),
+    s.lateImpressions.getOrElse(true),
     delays
   )
 

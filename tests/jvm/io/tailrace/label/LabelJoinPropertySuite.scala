@@ -17,6 +17,7 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
   private def optionsOf(s: Scenario): JoinOptions = s.options.copy(
     how = if (s.grouped) "left" else "inner",
     lateLabels = s.lateLabels,
+    lateImpressions = s.lateImpressions.filterNot(_ && (s.decided || !s.grouped)),
     releaseEvery = Option.when(s.grouped)("batch"),
     release = if (s.decided) "decided" else "closed",
     oneToOne = s.oneToOne
@@ -33,7 +34,8 @@ class LabelJoinPropertySuite extends SparkSuite with ScalaCheckPropertyChecks {
       delays,
       s.lateLabels.getOrElse(true),
       s.oneToOne,
-      s.decided
+      s.decided,
+      lateLefts = s.lateImpressions.getOrElse(s.strategy == "lazy")
     )
 
   /** Runs the join and the oracle side by side. `compare` gets the rows of both after each batch. */
@@ -162,6 +164,7 @@ object LabelJoinPropertySuite {
       maxMatches: Option[Int],
       marksLate: Boolean,
       lateLabels: Option[Boolean],
+      lateImpressions: Option[Boolean],
       partitions: Int,
       bufferBytes: Int,
       compactionRuns: Int,
@@ -248,6 +251,7 @@ object LabelJoinPropertySuite {
     maxMatches <- if (grouped) Gen.oneOf(None, None, Some(1), Some(3)) else Gen.const(None)
     marksLate <- Gen.oneOf(true, false)
     lateLabels <- Gen.oneOf(None, None, Some(true), Some(false))
+    lateImpressions <- Gen.oneOf(None, None, Some(true), Some(false))
     partitions <- Gen.oneOf(1, 2, 2, 7)
     bufferBytes <- Gen.oneOf(1, 1000, 1 << 20)
     compactionRuns <- Gen.oneOf(2, 3, 32)
@@ -268,6 +272,7 @@ object LabelJoinPropertySuite {
     maxMatches,
     marksLate,
     lateLabels,
+    lateImpressions,
     partitions,
     bufferBytes,
     compactionRuns,

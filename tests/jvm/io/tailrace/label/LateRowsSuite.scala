@@ -19,8 +19,8 @@ class LateRowsSuite extends SparkSuite {
     body(h)
   }
 
-  // No left row that waits can match the right one, with a window of 10 seconds.
-  private val late = (Seq(served(100, 1), served(99, 2)), Seq(engaged(90, 3)))
+  // With a window of 10 seconds, those of the left rows have closed, and no left row that waits can match the right one.
+  private val late = (Seq(served(90, 1), served(89, 2)), Seq(engaged(90, 3)))
   private val inTime = (
     Seq(Served("k", micros(100000001), 4)),
     Seq(Engaged("k", micros(100000001), 5), Engaged("k", micros(100000002), 6))

@@ -94,7 +94,7 @@ final class AmendmentOracle(
     val (timeless, timed) = served.partition(_.t == null)
     rows ++= timeless.map(l => alone(l.k, None, Some(l.id), Nil, None))
     val (lateLefts, lefts) =
-      timed.partition(l => isLate(Times.microsOf(l.t)) || isClosed(Times.microsOf(l.t)))
+      timed.partition(l => isLate(Times.microsOf(l.t) + after) || isClosed(Times.microsOf(l.t)))
     if (marksLate) rows ++= lateLefts.map(l => alone(l.k, Some(l.t), Some(l.id), Nil, Some("late_left")))
     engaged.filter(r => r.k != null && r.rt != null).foreach { r =>
       val time = Times.microsOf(r.rt)

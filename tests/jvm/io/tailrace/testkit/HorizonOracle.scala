@@ -49,6 +49,7 @@ final class HorizonOracle(
     maxMatches: Option[Int],
     marksLate: Boolean,
     lateLabels: Boolean,
+    lateLefts: Boolean,
     delays: (Long, Long)
 ) {
 
@@ -78,8 +79,9 @@ final class HorizonOracle(
       Version(id, None, labels, maxMatches.map(_ => false), isFinal = true, None, mark)
     val (timeless, timed) = served.partition(_.t == null)
     out ++= timeless.map(l => alone(l.id, Nil, None))
-    val (lateLefts, lefts) = timed.partition(l => isLate(Times.microsOf(l.t)))
-    if (marksLate) out ++= lateLefts.map(l => alone(l.id, Nil, Some("late_left")))
+    val (missed, lefts) =
+      timed.partition(l => isLate(Times.microsOf(l.t) + (if (lateLefts) ends.head else 0)))
+    if (marksLate) out ++= missed.map(l => alone(l.id, Nil, Some("late_left")))
     engaged.filter(r => r.k != null && r.rt != null).foreach { r =>
       val time = Times.microsOf(r.rt)
       if (!isLate(time)) labels += (r -> None)

@@ -12,10 +12,11 @@ import scala.collection.mutable.ArrayBuffer
   * query was started, and never goes back.
   *
   * A late right row is taken as long as a left row whose window is open could match it. A left row waits as long as its
-  * window is open.
+  * window is open. A late left row is taken as long as its window is open, if the join does that.
   *
   * @param delays     of the left and the right watermark, in milliseconds
   * @param lateLabels whether late right rows are taken
+  * @param lateLefts  whether late left rows are taken
   * @param oneToOne whether paired rows are gone
   * @param decided    whether a left row is emitted when the watermark has passed its first match
   */
@@ -29,7 +30,8 @@ final class JoinOracle(
     delays: (Long, Long) = (0L, 0L),
     lateLabels: Boolean = true,
     oneToOne: Boolean = false,
-    decided: Boolean = false
+    decided: Boolean = false,
+    lateLefts: Boolean = true
 ) {
   private val lefts = new ArrayBuffer[Served]
   private val rights = new ArrayBuffer[Engaged]
@@ -41,6 +43,7 @@ final class JoinOracle(
   var lateLeft = 0L
   var lateRight = 0L
   var lateTaken = 0L
+  var lateLeftTaken = 0L
   var nullRight = 0L
   var matchesDropped = 0L
 
@@ -56,6 +59,8 @@ final class JoinOracle(
   /** That by which rows are late, and that by which they expire, of the next batch; microseconds. */
   def watermarks: (Long, Long) = (lateMs * 1000, watermarkMs * 1000)
 
+  private def takesLateLefts: Boolean = lateLefts && grouped && !decided
+
   private def isLate(t: Timestamp): Boolean = lateMs > 0 && Times.microsOf(t) <= lateMs * 1000
 
   private def isOpen(l: Served): Boolean = lateMs == 0 || Times.microsOf(l.t) + after > lateMs * 1000
@@ -70,8 +75,9 @@ final class JoinOracle(
     val out = new ArrayBuffer[Emitted]
     val (noTime, timed) = served.partition(_.t == null)
     if (grouped) out ++= noTime.map(l => Emitted(l.k, Some(l.id), Nil, notTruncated))
-    val (late, inTime) = timed.partition(l => isLate(l.t))
+    val (late, inTime) = timed.partition(l => isLate(l.t) && !(takesLateLefts && isOpen(l)))
     lateLeft += late.size
+    lateLeftTaken += inTime.count(l => isLate(l.t))
     if (marksLate) out ++= late.map(l => Emitted(l.k, Some(l.id), Nil, notTruncated, Some("late_left")))
     val (unusable, usable) = engaged.partition(r => r.k == null || r.rt == null)
     nullRight += unusable.size

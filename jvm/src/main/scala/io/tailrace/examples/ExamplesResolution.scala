@@ -144,8 +144,10 @@ private[tailrace] final class ExamplesResolution(
       before = TimeSpan.ofMicros(windows.map(_.before).max),
       into = Group,
       onLate = options.onLate,
-      // Some of the impressions that share a late event may have been emitted without it.
+      // Some of the impressions that share a late event may have been emitted without it, and some of those whose events
+      // a late impression shares.
       lateLabels = Option.when(found.exists(_.isAttributed))(false),
+      lateImpressions = Option.when(found.exists(_.isAttributed))(false),
       releaseEvery = options.releaseEvery,
       horizons = options.horizons,
       emit = options.emit,

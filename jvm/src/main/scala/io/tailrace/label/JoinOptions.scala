@@ -26,6 +26,8 @@ import io.tailrace.plan.{Columns, OwnColumns}
   * @param maxMatches with "left", a cap on the group; adds a column `<into>_truncated`
   * @param onLate     "drop" or "mark": "mark" emits late rows, with the reason in a column `_mark`
   * @param lateLabels true: late right rows are matched while their left rows are buffered; none: they are. With "inner" and `before`, what the checkpoint began with
+  * @param lateImpressions true: with "left", late left rows are accepted while their window is open; none: they are, if
+  *                   all right rows of their windows are in the state, which they aren't with release = "decided" or eager matching
   * @param releaseEvery with "left", the longest time that an output row is buffered to be emitted with others: a
   *                   duration, or "batch"; none: 1/64 of the window, or the checkpoint's value
   * @param idleTimeout with "left", the idle time of the query after which buffered rows are flushed without advancing
@@ -56,6 +58,7 @@ final case class JoinOptions(
     maxMatches: Option[Int] = None,
     onLate: String = "drop",
     lateLabels: Option[Boolean] = None,
+    lateImpressions: Option[Boolean] = None,
     releaseEvery: Option[TimeSpan] = None,
     idleTimeout: Option[TimeSpan] = None,
     horizons: Seq[TimeSpan] = Nil,
@@ -85,6 +88,7 @@ final case class JoinOptions(
       if (into != Into) throw JoinErrors.optionConflict("into", into)
       releaseEvery.foreach(given => throw JoinErrors.optionConflict("release_every", given.toString))
       idleTimeout.foreach(given => throw JoinErrors.optionConflict(IdleTimeout.Argument, given.toString))
+      if (lateImpressions.contains(true)) throw JoinErrors.optionConflict("late_impressions", "True")
       // Each part of a salted key has all of its right rows.
       if (oneToOne && saltedKeys.nonEmpty)
         throw arguments.conflict("one_to_one", "True", "salted_keys", "a salted key has several left rows")
@@ -107,6 +111,7 @@ final case class JoinOptions(
       release = steps,
       saltedKeys = saltedKeysText,
       lateLabels = lateLabels,
+      lateImpressions = lateImpressions,
       horizons = versions(output, window),
       oneToOne = oneToOne,
       decided = isDecided(output, one.policy, window),
@@ -157,6 +162,10 @@ final case class JoinOptions(
           val reason = "a decided row is evicted when it is emitted, and has no further version"
           throw arguments.conflict("release", release, other, reason)
         }
+      if (lateImpressions.contains(true)) {
+        val reason = "right rows that a late left row may match are evicted when the watermark reaches them"
+        throw arguments.conflict("late_impressions", "True", "release", reason)
+      }
       if (idleTimeout.nonEmpty) {
         val reason = "rows that it flushes may have matches that aren't decided yet"
         throw arguments.conflict("release", release, "idle_timeout", reason)
@@ -216,6 +225,7 @@ object JoinOptions {
     maxMatches = document.get("max_matches").map(_.int),
     onLate = document("on_late").text,
     lateLabels = document.get("late_labels").map(_.flag),
+    lateImpressions = document.get("late_impressions").map(_.flag),
     releaseEvery = document.get("release_every").map(_.duration),
     idleTimeout = document.get("idle_timeout").map(_.duration),
     horizons = document.get("horizons").toSeq.flatMap(_.list.map(_.duration)),

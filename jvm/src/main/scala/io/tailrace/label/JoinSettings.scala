@@ -43,6 +43,8 @@ object Release {
   * @param alsoBound  more settings that a checkpoint is bound to
   * @param lateLabels whether right rows behind the watermark are taken as long as a left row may match them; none: as
   *                   the checkpoint has it, or that they are
+  * @param lateImpressions whether left rows behind the watermark are taken as long as their window is open; none: where
+  *                   that needs no further state
   * @param horizons   when versions of a left row are emitted; none: it is emitted once
   * @param oneToOne with pairs: see [[OneToOne]]
   * @param decided    whether a left row is emitted as soon as its first match is certain, not when its window closes
@@ -60,6 +62,7 @@ final case class JoinSettings(
     saltedKeys: Option[String] = None,
     alsoBound: Map[String, String] = Map.empty,
     lateLabels: Option[Boolean] = None,
+    lateImpressions: Option[Boolean] = None,
     horizons: Option[Horizons] = None,
     oneToOne: Boolean = false,
     decided: Boolean = false,
@@ -86,6 +89,15 @@ final case class JoinSettings(
     */
   def lateLabelsWiden: Boolean = !isGrouped && window.before > 0
 
+  /** Whether a left row behind the watermark is taken as long as its window is open. Lazy matching keeps all right rows
+    * of such a window for the left rows that are buffered. Other strategies have evicted some of them.
+    */
+  def takesLateLefts: Boolean =
+    isGrouped && strategy == MatchStrategy.Lazy && lateImpressions.getOrElse(true)
+
+  /** The window up to the first version. */
+  def firstWindow: JoinWindow = horizons.fold(window)(h => window.copy(after = h.ends.head))
+
   /** Otherwise, when the left row expires. */
   def matchesOnArrival: Boolean = !isGrouped || strategy != MatchStrategy.Lazy
 
@@ -94,6 +106,7 @@ final case class JoinSettings(
     val onLate = if (marksLate) "mark" else "drop"
     val steps = release.fold("")(r => s", release_every=${Durations.text(r.every)}")
     val late = lateLabels.fold("")(taken => s", late_labels=$taken")
+    val lateLefts = lateImpressions.fold("")(taken => s", late_impressions=$taken")
     val versions =
       horizons.fold("")(h => s", horizons=[${h.words.mkString(", ")}], emit=${h.emit.name}")
     val when = if (decided) s", release=${Release.Decided.name}" else ""
@@ -102,7 +115,7 @@ final case class JoinSettings(
     val closing = idleTimeoutMs.fold("")(ms => s", idle_timeout=${Durations.text(ms * 1000)}")
     val keys = saltedKeys.fold("")(keys => s", salted_keys=[$keys]")
     s"how=${output.name}, before=${Durations.text(window.before)}, after=${Durations.text(window.after)}, " +
-      s"${form.text}, on_late=$onLate$late$one$amends$versions$when$steps$closing$keys"
+      s"${form.text}, on_late=$onLate$late$lateLefts$one$amends$versions$when$steps$closing$keys"
   }
 
   /** The most that is emitted for one left row. All pairs are emitted. */

@@ -82,9 +82,16 @@ private final class LabelInput(batch: LabelBatch, matching: LabelMatching) exten
 
 /** Receives left rows: encodes keys, and tells late rows from others. Late rows that are emitted, and left rows without
   * a time, are emitted at once.
+  *
+  * A left row behind the watermark is taken all the same, as long as its window is open:
+  *
+  * {{{
+  *   after = 30 min, watermark 12:20     a left row of 12:05 comes: taken, and emitted at 12:35
+  *                                       one of 11:50 comes: late, its window has closed
+  * }}}
   */
 private final class ArrivingLeft(batch: LabelBatch, input: JoinInput) extends RowReceiver {
-  import batch.context.{columns, metric, store}
+  import batch.context.{columns, metric}
   import batch.settings
 
   private val lateWatermark = batch.times.lateWatermark
@@ -94,8 +101,9 @@ private final class ArrivingLeft(batch: LabelBatch, input: JoinInput) extends Ro
   private val timeOrdinal = columns.leftTimeOrdinal
   private lazy val late = alone.left(Literal(Mark.LateLeft.reason))
   private lazy val timeless = alone.left(Mark.None)
-  private val expired = if (settings.isGrouped) store.expiredThrough else Long.MinValue
+  private val lateThrough = batch.lateLeftsThrough
   private var lateRows = 0L
+  private var taken = 0L
   private var timelessRows = 0L
   private var keyless = 0L
 
@@ -106,11 +114,11 @@ private final class ArrivingLeft(batch: LabelBatch, input: JoinInput) extends Ro
       if (settings.isGrouped) timeless(row) else null
     } else {
       val time = row.getLong(timeOrdinal)
-      // A row whose time has expired would stay in the state and never be emitted.
-      if (JoinWindow.isLate(time, lateWatermark) || JoinWindow.isLate(time, expired)) {
+      if (JoinWindow.isLate(time, lateThrough)) {
         lateRows += 1
         if (settings.marksLate) late(row) else null
       } else {
+        if (JoinWindow.isLate(time, lateWatermark)) taken += 1
         val keyLength = keys.encode(row)
         // Each left row has a group, with or without a key. A pair needs two keys.
         if (keyLength > 0 || (settings.isGrouped && !settings.decided))
@@ -124,6 +132,7 @@ private final class ArrivingLeft(batch: LabelBatch, input: JoinInput) extends Ro
 
   override def report(): Unit = {
     batch.countLate(LabelMetrics.LateLeftRows, lateRows)
+    metric(LabelMetrics.LateLeftRowsAccepted) += taken
     if (settings.isGrouped) {
       metric(LabelMetrics.GroupsEmitted) += timelessRows + keyless
       metric(LabelMetrics.GroupsUnmatched) += timelessRows + keyless
@@ -313,6 +322,16 @@ private[label] final class LabelBatch(
     * wait for a release step. Rows that aren't late match none of them.
     */
   val closedThrough: Long = Math.max(decidedThrough, window.leftExpiry(times.lateWatermark))
+
+  /** Left rows up to this time aren't taken when they arrive. One whose time has expired would stay in the state and
+    * never be emitted, and one that has missed its first version would have no version to compare the next one with.
+    */
+  val lateLeftsThrough: Long = {
+    val watermark = Math.max(times.lateWatermark, store.operatorTime)
+    if (settings.takesLateLefts) Math.max(store.expiredThrough, settings.firstWindow.leftExpiry(watermark))
+    else if (settings.isGrouped) Math.max(store.expiredThrough, times.lateWatermark)
+    else times.lateWatermark
+  }
 
   /** Left rows up to this time have their window closed by the watermark, and their release step has begun. */
   private val dueThrough: Long = {

@@ -8,6 +8,7 @@ import io.tailrace.join.JoinMetrics
 /** The metrics of the label join, beside those of any join. */
 object LabelMetrics {
   val LateLeftRows = "lateLeftRows"
+  val LateLeftRowsAccepted = "lateLeftRowsAccepted"
   val LateRightRows = "lateRightRows"
   val LateRightRowsAccepted = "lateRightRowsAccepted"
   val FlushedByIdleTimeout = "flushedByIdleTimeout"
@@ -26,7 +27,8 @@ object LabelMetrics {
   val MatchedAtExpiry = "matchedAtExpiry"
 
   private val counts = Seq(
-    LateLeftRows -> "left rows behind the watermark",
+    LateLeftRows -> "left rows behind the watermark that weren't accepted",
+    LateLeftRowsAccepted -> "left rows behind the watermark that were accepted, because their windows are open",
     LateRightRows -> "right rows behind the watermark that weren't accepted",
     LateRightRowsAccepted -> "right rows behind the watermark that were accepted, for left rows that are buffered or may be amended",
     FlushedByIdleTimeout -> "left rows flushed by idle_timeout, before the watermark",

@@ -163,7 +163,7 @@ def held(clock: Clock, cells: Mapping[str, Sequence[Cell]], sizes: Mapping[str, 
     batches = sorted({*clock.ticks, *(tick + 1 for tick in clock.ticks)})
     place = {tick: i for i, tick in enumerate(batches)}
     late = {tick: _less(clock.before(tick - 1), shape.delay) for tick in clock.ticks}
-    # Late left rows are taken while their windows are open, and late right rows while a left row may wait for them.
+    # Late left rows are taken while their windows are open, late right rows while a left row may wait.
     grace = {"left": shape.after, "right": shape.before + shape.after}
     kept = {
         side: [cell for cell in of if cell.latest > late[cell.tick] - grace[side]]

@@ -80,7 +80,10 @@ object PythonApi {
 
   private val plans: Map[String, Decoder[DataFrame]] = Map(
     "join" -> ofSides(JoinOptions.of)(Tailrace.join),
-    "as_of" -> ofSides(AsOfOptions.of)(Tailrace.asOf),
+    "as_of" -> { document =>
+      val initial = document.get("initial").map(_.frame)
+      ofSides(AsOfOptions.of)(Tailrace.asOf(_, _, _, _, initial))(document)
+    },
     "sync_join" -> ofSides(SyncOptions.of)(Tailrace.syncJoin),
     "examples" -> { document =>
       val impressions = document("impressions").frame

@@ -125,19 +125,22 @@ object Tailrace {
     *     AsOfOptions(leftTime = "served_at", rightTime = "computed_at", into = "profile", maxAge = Some("7 days")))
     * }}}
     *
-    * @param on pairs of key columns (left, right) of orderable types: equal ones, or numeric ones of which
-    *           one has all values of the other
+    * @param on      pairs of key columns (left, right) of orderable types: equal ones, or numeric ones of which
+    *                one has all values of the other
+    * @param initial a batch DataFrame with the columns of the right side: right rows from before the others. Streams
+    *                read it into the state of a new checkpoint, in the first micro-batch, and never again
     * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong
     */
   def asOf(
       left: Dataset[_],
       right: Dataset[_],
       on: Seq[(String, String)],
-      options: AsOfOptions
+      options: AsOfOptions,
+      initial: Option[Dataset[_]] = None
   ): DataFrame = {
     checkNames(options.call, Seq(options.into), left, right)
     planned(left) { (plan, same) =>
-      new AsOfResolution(plan, SparkPlans.analyzed(right), same).resolve(on, options)
+      new AsOfResolution(plan, SparkPlans.analyzed(right), initial.map(_.toDF()), same).resolve(on, options)
     }
   }
 

@@ -1,5 +1,6 @@
 package io.tailrace.asof
 
+import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
@@ -50,17 +51,20 @@ case class AsOfJoin(
 
 /** Finds the columns that the arguments name, and checks what can be checked before a query runs.
   *
+  * @param initial  a table with right rows from before the others
   * @param sameName the session's rule for names, case-insensitive by default
   */
 private[tailrace] final class AsOfResolution(
     left: LogicalPlan,
     right: LogicalPlan,
+    initial: Option[DataFrame],
     sameName: (String, String) => Boolean
 ) {
 
   def resolve(on: Seq[(String, String)], options: AsOfOptions): LogicalPlan = {
     val settings = options.settings
-    val sides = new JoinSides(options.arguments, left, right, sameName, options.words)
+    val rights = initial.fold(right)(InitialRows.before(right, _, options.arguments, sameName))
+    val sides = new JoinSides(options.arguments, left, rights, sameName, options.words)
     sides.checkAreAlike()
     sides.withWiderKeys(on, rightAlone = false)(resolve(_, on, options, settings))
   }
@@ -111,6 +115,7 @@ object AsOfStrategy extends SparkStrategy {
       case join: AsOfJoin =>
         val (left, right) = (planLater(join.left), planLater(join.right))
         AsOfBatchExec(join.columns, join.settings, join.output, left, right) :: Nil
+      case InitialRows(right, initial) => InitialRowsExec(initial, planLater(right)) :: Nil
       case _ => Nil
     }
 }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as f
 
 import tailrace
@@ -279,12 +280,48 @@ def test_random_streams_and_tables_are_those_of_brute_force(
     assert any(row.id >= 5000 for row in oracle.right)
 
 
-@pytest.mark.slow
-def test_a_crash_reads_it_once(spark: SparkSession, tmp_path: Path) -> None:
-    """Its rows are in the state once, wherever the first micro-batches crash."""
+def test_a_first_batch_that_failed_leaves_each_row_once(
+    spark: SparkSession, stream_test: StreamTest, tmp_path: Path
+) -> None:
+    streams = Streams(stream_test)
+    result = _stream(streams, initial=_table(streams, _INITIAL))
+    failed = tmp_path / "failed"
+
+    def fail_once(rows: DataFrame, _: int) -> None:
+        rows.count()
+        if not failed.exists():
+            failed.touch()
+            raise RuntimeError("dies")
+
+    def run() -> None:
+        writer = result.writeStream.foreachBatch(fail_once).option("checkpointLocation", str(tmp_path / "c"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    streams.add(_LEFT, _RIGHT)
+    stream_test.flush()
+    with pytest.raises(StreamingQueryException, match="dies"):
+        run()
+    assert not list((tmp_path / "c" / "commits").glob("[0-9]*"))
+    run()
+    state = spark.read.format("tailrace-state").load(str(tmp_path / "c")).where("side = 'right'")
+    assert sorted(row.r_id for row in state.select("right.r_id").collect()) == [
+        *(row.id for row in _RIGHT),
+        *(row.id for row in _INITIAL if row.key is not None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("by", "most"),
+    [
+        pytest.param("fault", 8, marks=pytest.mark.slow),
+        pytest.param("kill", 4, marks=pytest.mark.campaign),
+    ],
+)
+def test_a_crash_loses_none_of_it(
+    spark: SparkSession, tmp_path: Path, by: Literal["fault", "kill"], most: int
+) -> None:
     schemas = ["l_id long, key long, l_ts timestamp", "r_id long, key long, r_ts timestamp"]
     values = [(201, 7, at(-30)), (202, 7, at(-20)), (203, 8, at(-20))]
-    table = spark.createDataFrame(values, schemas[1])
 
     def pipeline(root: Path, left: DataFrame, right: DataFrame) -> DataStreamWriter:
         def take(rows: DataFrame, batch: int) -> None:
@@ -294,13 +331,14 @@ def test_a_crash_reads_it_once(spark: SparkSession, tmp_path: Path) -> None:
             (out / f"{batch}.json").write_text("\n".join(lines))
 
         left, right = left.withWatermark("l_ts", "10 seconds"), right.withWatermark("r_ts", "10 seconds")
+        table = left.sparkSession.createDataFrame(values, schemas[1])
         return _as_of(left, right, initial=table).writeStream.foreachBatch(take)
 
     def read(root: Path) -> list[str]:
         return [line for file in (root / "out").glob("*.json") for line in file.read_text().splitlines()]
 
     feeds = [([(1, 7, at(1)), (2, 8, at(2))], [(101, 5, at(3))]), ([(3, 8, at(40))], [(102, 5, at(41))])]
-    steps = crash_at_every_step(spark, tmp_path, pipeline, schemas, feeds, read, most=8)
-    assert any("commits/0" in step or "/0/" in step for step in steps)
+    steps = crash_at_every_step(spark, tmp_path, pipeline, schemas, feeds, read, most=most, by=by)
+    assert any("commits/0" in step for step in steps)
     found = sorted(read(next(tmp_path.glob("crashes-*")) / "undisturbed"))
     assert found == [json.dumps({"l_id": i, "r_id": r}) for i, r in ((1, 202), (2, 203), (3, 203))]

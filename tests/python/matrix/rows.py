@@ -33,7 +33,7 @@ SCHEMAS = {
     "stamped": "l_id long, key long, l_ts timestamp, l_n int, topic string, partition int, watermark binary",
 }
 # Right rows from before the streams. The key that is erased has none.
-INITIAL = {
+INITIAL: dict[str, list[tuple[Any, ...]]] = {
     "right": [(-key, key, at(-key), key, "note", "extra", 0, 0) for key in (2, 3)],
     "profile": [(-key, key, at(-key), key) for key in (2, 3)],
 }

@@ -26,6 +26,7 @@ def as_of(
     delay: Duration = "0 seconds",
     idle_timeout: Duration | None = None,
     on_late: OnLate = "drop",
+    initial: DataFrame | None = None,
 ) -> DataFrame:
     """Gives each row of a stream, or of a batch DataFrame, the newest row of another one at its time.
 
@@ -67,6 +68,12 @@ def as_of(
         on_late: what happens to a late left row, at or before the watermark. "drop": it is left out. "mark":
             it is emitted at once, with null in `into` and "late_left" in a column `_mark`, because right rows
             that it would find may be evicted. Both are counted as `lateLeftRows`. It may change at a restart.
+        initial: a batch DataFrame with the columns of the right side, for instance yesterday's profiles:
+            right rows from before the first row of the stream. The first micro-batch of a new checkpoint
+            reads it into the state. Its rows are never late and don't move the watermark; otherwise they are
+            right rows as any others, for `max_age`, `delay` and null keys, too. Later micro-batches and
+            restarts don't read it: it may be changed or left out. Columns are found by name; a type may be
+            narrower than that of the right side. With batch DataFrames the right rows are those of both.
 
     Returns:
         A stream or a batch DataFrame, like the inputs. The same rows give the same result in both. It has the
@@ -102,4 +109,6 @@ def as_of(
         | arguments.durations(delay=delay)
         | arguments.durations(**arguments.given(max_age=max_age, idle_timeout=idle_timeout))
     )
-    return calls.plan("as_of", left, left=left, right=right, on=pairs, **options)
+    if initial is not None:
+        arguments.frame(initial, "initial")
+    return calls.plan("as_of", left, left=left, right=right, on=pairs, initial=initial, **options)

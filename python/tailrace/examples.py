@@ -65,6 +65,7 @@ class Features:
     frame: DataFrame
     on: ColumnOrName | Sequence[Key]
     options: dict[str, object]
+    initial: DataFrame | None
 
 
 @dataclass(frozen=True)
@@ -250,6 +251,7 @@ class Examples:
         on: ColumnOrName | Sequence[Key] | None = None,
         max_age: Duration | None = None,
         delay: Duration = "0 seconds",
+        initial: DataFrame | None = None,
     ) -> Examples:
         """Adds features: the newest row of `frame` at the impression's time, as `tailrace.as_of` does.
 
@@ -263,6 +265,9 @@ class Examples:
             on: the key columns, if they aren't those of `examples`.
             max_age: how much older than the impression's time less `delay` they may be; None: any age.
             delay: how long before the impression they have to be at least.
+            initial: a batch DataFrame with the columns of `frame`: values from before the first row of the
+                stream, which the first micro-batch of a new checkpoint reads, as in `tailrace.as_of`. `batch`
+                has them beside those of `frame`.
 
         Raises:
             TypeError: an argument has a wrong Python type.
@@ -275,7 +280,9 @@ class Examples:
             | arguments.Columns(call, frame).named(time=time)
             | arguments.durations(delay=delay, **arguments.given(max_age=max_age))
         )
-        one = Features(name, frame, self._on if on is None else on, options)
+        if initial is not None:
+            arguments.frame(initial, "initial")
+        one = Features(name, frame, self._on if on is None else on, options, initial)
         return replace(self, _features=(*self._features, one))
 
     def horizons(self, *horizons: Duration, emit: Emit = "all") -> Examples:
@@ -430,7 +437,7 @@ class Examples:
                 side(one, since=_start(one.since), attribution=_fields(one.options.get("attribution")))
                 for one in self._labels
             ],
-            features=[side(one) for one in self._features],
+            features=[side(one, initial=one.initial) for one in self._features],
             sample=sample,
             horizons=self._horizons,
             **self._options,

@@ -195,9 +195,11 @@ def test_the_sync_example_shows_the_pause_and_the_end_of_it(
 def test_the_as_of_example_finds_no_value_of_later(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, shown = pages.shown_example(repository, f"{GUIDES}/as-of.md", "as-of")
-    exec(code, {})  # noqa: S102
-    assert capsys.readouterr().out.strip() == shown.strip()
+    names: dict[str, object] = {}
+    for name in ("as-of", "as-of-initial"):
+        code, shown = pages.shown_example(repository, f"{GUIDES}/as-of.md", name)
+        exec(code, names)  # noqa: S102
+        assert capsys.readouterr().out.strip() == shown.strip(), name
 
 
 # A client has it as a warning, and a classic session as a line of its log.

@@ -1,4 +1,4 @@
-"""The process that the campaign kills: finds the values of one folder for the rows of another.
+"""The process that the campaign kills: finds the values of a table and of one folder for the rows of another.
 
     as_of_worker.py ROOT
 
@@ -29,6 +29,7 @@ def main() -> None:
         right_time="r_ts",
         delay="5 seconds",
         max_age="60 seconds",
+        initial=spark.read.parquet(str(root / "initial")).toDF(*right.columns),
     )
     worker_session.run(worker_session.into_files(found, root), worker_session.at(root, "checkpoint"))
 

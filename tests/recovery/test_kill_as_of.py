@@ -29,7 +29,10 @@ _SLICES_PER_KILL = 4
 
 def _make(root: Path, slices: int, rng: random.Random) -> dict[int, int | None]:
     """Writes the streams in slices, in arrival order; returns the right row of each left row."""
-    oracle = AsOfOracle(delay=5, max_age=60, watermark_delay=10)
+    # Values from before the streams: each key has one, and some have an older one, too.
+    initial = [Row(10**7 + i, i % 60, -rng.randrange(1, 50)) for i in range(90)]
+    pq.write_table(arrow(initial), root / "initial")
+    oracle = AsOfOracle(delay=5, max_age=60, watermark_delay=10, right=initial)
     expected: dict[int, int | None] = {}
     number = 0
     for i in range(slices + 1):
@@ -56,6 +59,7 @@ def campaign(root: Path, kills: int, place: Place) -> None:
     got = looked(pa.concat_tables(tables).to_pylist())
     assert len(got) == len({left for left, _ in got}), "a left row came out twice"
     assert dict(got) == expected
+    assert any(right is not None and right >= 10**7 for _, right in got)
 
 
 def test_output_after_kills_equals_the_oracle(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 import tailrace
+from matrix.rows import INITIAL, SCHEMAS
+from tailrace.testing.values import batch_frame, struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -85,13 +87,19 @@ class Build:
     def _profile(self) -> DataFrame:
         return self._frames["profile"].withWatermark("p_ts", _DELAY)
 
+    def _initial(self, side: str) -> DataFrame:
+        """The rows of a side from before its stream."""
+        return batch_frame(self._frames[side].sparkSession, struct(SCHEMAS[side]), INITIAL[side])
+
     def _join(self, left: DataFrame | None, options: dict[str, Any]) -> DataFrame:
         before = self._watched("left") if left is None else left
         return tailrace.join(before, self._watched("right"), on="key", **_TIMES, **options)
 
     def _as_of(self, left: DataFrame | None, options: dict[str, Any]) -> DataFrame:
         before = self._watched("left") if left is None else left
-        return tailrace.as_of(before, self._watched("right"), on="key", **_TIMES, **options)
+        columns = _CHANGES[self._shape]("r", _BASE["right"])
+        table = self._initial("right").selectExpr(*columns) if options.pop("initial", False) else None
+        return tailrace.as_of(before, self._watched("right"), on="key", **_TIMES, initial=table, **options)
 
     def _sync_join(self, _: None, options: dict[str, Any]) -> DataFrame:
         return tailrace.sync_join(
@@ -112,7 +120,8 @@ class Build:
         return made.label(options.pop("name"), self._right, time="r_ts", **options)
 
     def _examples_features(self, made: tailrace.Examples, options: dict[str, Any]) -> tailrace.Examples:
-        return made.features(options.pop("name"), self._profile(), time="p_ts", **options)
+        table = self._initial("profile") if options.pop("initial", False) else None
+        return made.features(options.pop("name"), self._profile(), time="p_ts", initial=table, **options)
 
     def _examples_horizons(self, made: tailrace.Examples, options: dict[str, Any]) -> tailrace.Examples:
         return made.horizons(*options.pop("horizons"), **options)

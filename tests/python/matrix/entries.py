@@ -124,6 +124,7 @@ ENTRIES: tuple[Entry, ...] = (
     _as_of("delayed", delay="5 seconds", into="profile"),
     _as_of("aged_mark", max_age="20 seconds", delay="5 seconds", on_late="mark"),
     _as_of("closing", idle_timeout="1 hour"),
+    _as_of("initial", initial=True),
     _sync("plain"),
     _sync("emit_unmatched", on_unmatched_right="emit"),
     _sync("drop_duplicates", on_duplicate="drop"),
@@ -145,6 +146,7 @@ ENTRIES: tuple[Entry, ...] = (
     _examples("amended", _CLICK, _BUY, amend_for="20 seconds"),
     _examples("since", _label(since="2026-01-01 12:00:20", match="last")),
     _examples("features", _label(), Call("Examples.features", {"name": "profile"})),
+    _examples("features_initial", _label(), Call("Examples.features", {"name": "profile", "initial": True})),
     _examples(
         "features_aged",
         _label(),

@@ -53,7 +53,7 @@ OPERATORS: dict[str, Operator] = {
         Operator(
             "as_of",
             tailrace.as_of,
-            ("left", "right", "on", "left_time", "right_time"),
+            ("left", "right", "on", "left_time", "right_time", "initial"),
             {
                 "into": "features",
                 "max_age": None,
@@ -124,7 +124,7 @@ OPERATORS: dict[str, Operator] = {
         Operator(
             "Examples.features",
             tailrace.Examples.features,
-            ("name", "frame", "time", "on"),
+            ("name", "frame", "time", "on", "initial"),
             {"max_age": None, "delay": "0 seconds"},
             ("examples/ExampleOptions.scala", "ExampleFeatures"),
             frozenset({"name", "time", "on"}),

@@ -125,6 +125,9 @@ _AS_OF = (
     _refused("as_of-plain", delay="5 seconds"),
     _accepted("as_of-plain", idle_timeout="1 hour"),
     _accepted("as_of-plain", on_late="mark"),
+    # Only the first micro-batch of a checkpoint reads it.
+    _accepted("as_of-plain", initial=True),
+    _accepted("as_of-initial", initial=None),
 )
 
 _SYNC = (

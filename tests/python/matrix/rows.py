@@ -32,6 +32,11 @@ SCHEMAS = {
     "at timestamp, n int",
     "stamped": "l_id long, key long, l_ts timestamp, l_n int, topic string, partition int, watermark binary",
 }
+# Right rows from before the streams. The key that is erased has none.
+INITIAL: dict[str, list[tuple[Any, ...]]] = {
+    "right": [(-key, key, at(-key), key, "note", "extra", 0, 0) for key in (2, 3)],
+    "profile": [(-key, key, at(-key), key) for key in (2, 3)],
+}
 FIRST, SECOND = range(4), range(4, 7)
 # The first phase ends with a micro-batch of late rows. Left rows wait for their release then, and are closed.
 _ONLY_LATE = 3

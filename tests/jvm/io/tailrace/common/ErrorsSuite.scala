@@ -46,6 +46,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_JOIN_WATERMARK_MISSING" -> JoinErrors.watermarkMissing(Side.Left, "C", Some("O")),
     "TAILRACE_JOIN_MIXED_BATCH_AND_STREAM" -> JoinErrors.mixedBatchAndStream(Side.Left, Side.Right),
     "TAILRACE_JOIN_LABEL_EMPTY" -> JoinErrors.labelEmpty("I"),
+    "TAILRACE_JOIN_INITIAL_COLUMNS" -> JoinErrors.initialColumns("F", Seq("C INT")),
     "TAILRACE_JOIN_KEYS_MISSING" -> JoinErrors.keysMissing(),
     "TAILRACE_JOIN_KEY_TYPES_DIFFER" -> JoinErrors
       .keyTypesDiffer(column("L", IntegerType), column("R", StringType)),

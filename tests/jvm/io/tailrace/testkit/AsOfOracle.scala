@@ -23,9 +23,15 @@ object Looked {
   *
   * @param delay  in microseconds; so is `maxAge`
   * @param delays of the left and the right watermark, in milliseconds
+  * @param initial right rows that were there before all others
   */
-final class AsOfOracle(delay: Long, maxAge: Option[Long], delays: (Long, Long) = (0L, 0L)) {
-  private val rights = new ArrayBuffer[Engaged]
+final class AsOfOracle(
+    delay: Long,
+    maxAge: Option[Long],
+    delays: (Long, Long) = (0L, 0L),
+    initial: Seq[Engaged] = Nil
+) {
+  private val rights = ArrayBuffer.from(initial.filter(hasKeyAndTime))
   private val waiting = new ArrayBuffer[Served]
   private var newest: (Option[Long], Option[Long]) = (None, None)
   private var lateMs = 0L
@@ -43,12 +49,14 @@ final class AsOfOracle(delay: Long, maxAge: Option[Long], delays: (Long, Long) =
   /** Spark keeps the watermark in the checkpoint, and each side's part of it only as long as a query runs. */
   def restart(): Unit = newest = (None, None)
 
+  private def hasKeyAndTime(right: Engaged): Boolean = right.k != null && right.rt != null
+
   private def isLate(t: Timestamp): Boolean = lateMs > 0 && Times.microsOf(t) <= lateMs * 1000
 
   private def batch(served: Seq[Served], engaged: Seq[Engaged]): Seq[Looked] = {
     val (noTime, timed) = served.partition(_.t == null)
     val (lateL, inTime) = timed.partition(l => isLate(l.t))
-    val (lateR, usable) = engaged.filter(r => r.k != null && r.rt != null).partition(r => isLate(r.rt))
+    val (lateR, usable) = engaged.filter(hasKeyAndTime).partition(r => isLate(r.rt))
     lateLeft += lateL.size
     lateRight += lateR.size
     rights ++= usable

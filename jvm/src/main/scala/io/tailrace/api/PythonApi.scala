@@ -80,16 +80,21 @@ object PythonApi {
 
   private val plans: Map[String, Decoder[DataFrame]] = Map(
     "join" -> ofSides(JoinOptions.of)(Tailrace.join),
-    "as_of" -> ofSides(AsOfOptions.of)(Tailrace.asOf),
+    "as_of" -> { document =>
+      val initial = document.get("initial").map(_.frame)
+      ofSides(AsOfOptions.of)(Tailrace.asOf(_, _, _, _, initial))(document)
+    },
     "sync_join" -> ofSides(SyncOptions.of)(Tailrace.syncJoin),
     "examples" -> { document =>
       val impressions = document("impressions").frame
       val labels =
         document("labels").list.map(_.document).map(one => one("frame").frame -> ExampleLabel.of(one))
-      val features =
-        document("features").list.map(_.document).map(one => one("frame").frame -> ExampleFeatures.of(one))
+      val features = document("features").list
+        .map(_.document)
+        .map(one => (one("frame").frame -> ExampleFeatures.of(one), one.get("initial").map(_.frame)))
+      val initial = features.collect { case ((_, one), Some(table)) => one.name -> table }.toMap
       val options = ExampleOptions.of(document)
-      _ => Tailrace.examples(impressions, options, features)(labels: _*)
+      _ => Tailrace.examples(impressions, options, features.map(_._1), initial)(labels: _*)
     },
     "filter_replays" -> { document =>
       val (rows, options) = (frame(document), ReplayOptions.of(document))

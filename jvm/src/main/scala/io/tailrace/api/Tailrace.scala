@@ -91,14 +91,15 @@ object Tailrace {
     *
     * A label's column is an array of structs, as `into` of [[join]]. All labels have a key in common. Batch
     * DataFrames give the same rows as streams with the same data. Features are added as by [[asOf]], to the rows
-    * that the sample has chosen.
+    * that the sample has chosen. `initial` has tables as that of [[asOf]], by the names of features.
     *
     * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong
     */
   def examples(
       impressions: Dataset[_],
       options: ExampleOptions,
-      features: Seq[(Dataset[_], ExampleFeatures)] = Nil
+      features: Seq[(Dataset[_], ExampleFeatures)] = Nil,
+      initial: Map[String, Dataset[_]] = Map.empty
   )(labels: (Dataset[_], ExampleLabel)*): DataFrame = {
     val added = labels.map(_._2.name) ++ features.map(_._2.name) ++ options.sample.map(_.weight)
     checkNames(ExampleOptions.arguments.call, added, impressions +: (labels ++ features).map(_._1): _*)
@@ -107,10 +108,9 @@ object Tailrace {
       new ExamplesResolution(plan, labels.map { case (of, label) => GivenLabel.of(of, label) }, same)
         .resolve(options)
     }
-    def withFeatures(frame: DataFrame) = features.foldLeft(frame) { case (rows, (of, one)) =>
-      asOf(rows, of, one.on, one.asOf(options))
-    }
-    finish.of(joined)(withFeatures)
+    finish.of(joined)(features.foldLeft(_) { case (rows, (of, one)) =>
+      asOf(rows, of, one.on, one.asOf(options), initial.get(one.name))
+    })
   }
 
   /** Gives each left row the newest right row of its key at or before left time - `delay`, and not older than
@@ -125,20 +125,19 @@ object Tailrace {
     *     AsOfOptions(leftTime = "served_at", rightTime = "computed_at", into = "profile", maxAge = Some("7 days")))
     * }}}
     *
-    * @param on pairs of key columns (left, right) of orderable types: equal ones, or numeric ones of which
-    *           one has all values of the other
+    * @param on      see [[join]]
+    * @param initial a batch DataFrame with right rows from before the others: the first micro-batch of a checkpoint reads it
     * @throws io.tailrace.common.TailraceAnalysisException if an argument or the session is wrong
     */
   def asOf(
       left: Dataset[_],
       right: Dataset[_],
       on: Seq[(String, String)],
-      options: AsOfOptions
+      options: AsOfOptions,
+      initial: Option[Dataset[_]] = None
   ): DataFrame = {
     checkNames(options.call, Seq(options.into), left, right)
-    planned(left) { (plan, same) =>
-      new AsOfResolution(plan, SparkPlans.analyzed(right), same).resolve(on, options)
-    }
+    planned(left)(new AsOfResolution(_, SparkPlans.analyzed(right), initial, _).resolve(on, options))
   }
 
   /** Joins two streams by a unique key, each left row with at most one right row. A left row is held until

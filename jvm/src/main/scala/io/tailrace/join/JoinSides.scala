@@ -275,6 +275,10 @@ object JoinErrors {
   def labelEmpty(into: String): TailraceAnalysisException =
     refuse("TAILRACE_JOIN_LABEL_EMPTY", "into" -> into)
 
+  /** @param columns of the right side that the table lacks, or has in a type that doesn't fit */
+  def initialColumns(call: String, columns: Seq[String]): TailraceAnalysisException =
+    refuse("TAILRACE_JOIN_INITIAL_COLUMNS", "call" -> call, "columns" -> columns.mkString(", "))
+
   private def typesDiffer(condition: String, left: Attribute, right: Attribute): TailraceAnalysisException =
     refuse(
       condition,

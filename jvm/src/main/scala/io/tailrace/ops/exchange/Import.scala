@@ -1,21 +1,21 @@
 package io.tailrace.ops.exchange
 
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Cast}
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.functions.{col, lit, unix_micros}
 import org.apache.spark.sql.tailrace.SparkPlans.nullable
 import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
-import org.apache.spark.sql.types.{DataType, StructType, TimestampType}
-import org.apache.spark.sql.{Column, DataFrame}
+import org.apache.spark.sql.types.{StructType, TimestampType}
 import org.json4s.jackson.JsonMethods.parseOpt
 
 import io.tailrace.common.WatermarkRules.{behind, ofMillis}
 import io.tailrace.common.{LiteralPath, Side, TailraceConf}
 import io.tailrace.join.{ColumnTexts, ImportableJoin, JoinCheckpoint, JoinNode, KeptColumns, LabelSettings}
 import io.tailrace.ops.inspect.StateColumns
-import io.tailrace.plan.{Columns, TailraceNode}
+import io.tailrace.plan.{TableColumns, TailraceNode}
 
 /** Rows that a query's join begins with.
   *
@@ -102,19 +102,10 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
       wanted: Seq[Attribute],
       also: Option[String] = None
   ): DataFrame = {
-    val same = session.sessionState.conf.resolver
-    def found(column: Attribute): Option[(String, DataType)] =
-      table.schema.find(field => same(field.name, column.name)).map(field => field.name -> field.dataType)
-    // Tables declare few columns as never null.
-    def fits(of: DataType, column: DataType) =
-      Cast.canUpCast(of, nullable(column)) && Columns.haveSameFields(of, column, same)
-    val missing = wanted.filterNot(column => found(column).exists(of => fits(of._2, column.dataType)))
-    if (missing.nonEmpty)
-      throw ExchangeErrors.columns(side.name, missing.map(column => s"${column.name} ${column.dataType.sql}"))
-    table.select(wanted.map { column =>
-      val (name, _) = found(column).get
-      table.col(quoteIdentifier(name)).cast(nullable(column.dataType)).as(column.name): Column
-    } ++ also.map(name => table.col(quoteIdentifier(name))): _*)
+    val columns = new TableColumns(table, session.sessionState.conf.resolver)
+    val missing = columns.lacking(wanted)
+    if (missing.nonEmpty) throw ExchangeErrors.columns(side.name, missing)
+    columns.select(wanted, also)
   }
 }
 

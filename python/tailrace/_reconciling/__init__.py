@@ -1,0 +1,1 @@
+"""What `tailrace.reconcile` compares and reports: rows of two sides by key, reasons, counts, a page."""

@@ -1,7 +1,7 @@
 """Training examples: each impression once, with its labels and features, and a sample of them."""
 
 # Callers without a type checker pass values of other types: they are checked all the same.
-# pyright: reportUnnecessaryIsInstance=false
+# pyright: reportUnnecessaryIsInstance=false, reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -87,7 +87,8 @@ class Described:
         labels: the names of the labels, and whether another event takes the place of one that is missing.
         weight: the column of the sample's weight; None without a sample.
         emit: which versions are emitted.
-        whole: the definition without its sample.
+        answer: the definition, with a name of its own for its counts: a query has each name once.
+        whole: the definition without its sample; likewise.
     """
 
     keys: tuple[str, ...]
@@ -96,6 +97,7 @@ class Described:
     labels: Mapping[str, bool]
     weight: str | None
     emit: str
+    answer: Examples
     whole: Examples
 
 
@@ -407,8 +409,12 @@ class Examples:
             },
             weight=None if self._sample is None else str(self._sample.options["weight"]),
             emit=str(self._options.get("emit", "all")),
-            whole=replace(self, _sample=None),
+            answer=self._renamed("answer"),
+            whole=replace(self._renamed("whole"), _sample=None),
         )
+
+    def _renamed(self, suffix: str) -> Examples:
+        return replace(self, _options={**self._options, "name": f"{self._options['name']}_{suffix}"})
 
     def _label_keys(self) -> list[list[str]]:
         """The key columns of each label, by the impressions' names."""

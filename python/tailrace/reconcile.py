@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tailrace.options import ColumnOrName, Duration, WindowFormat
 
 _HOUR = 3_600_000_000
+_MIXED = "TAILRACE_JOIN_MIXED_BATCH_AND_STREAM"
 
 
 @dataclass(frozen=True)
@@ -216,7 +217,13 @@ def _answer(
 ) -> tuple[DataFrame, Described | None]:
     """The batch answer, and the columns of the examples, if it is of such."""
     if isinstance(definition, Examples):
-        return definition.batch(**_frames(tables)), described(definition)
+        known, frames = described(definition), _frames(tables)
+        try:
+            return known.answer.batch(**frames), known
+        except TailraceJoinError as error:
+            if error.condition == _MIXED:
+                error.add_note("`tables` of tailrace.reconcile takes batch DataFrames in place of streams.")
+            raise
     if not isinstance(definition, DataFrame):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(
             "`definition` must be what tailrace.examples defines, or a batch DataFrame of tailrace.join, not "
@@ -242,7 +249,7 @@ def _check_batch(frame: DataFrame, argument: str) -> None:
         raise TailraceJoinError(
             f"`{argument}` is a stream, and tailrace.reconcile compares batch DataFrames: read its tables or "
             "files with spark.read.",
-            condition="TAILRACE_JOIN_MIXED_BATCH_AND_STREAM",
+            condition=_MIXED,
             parameters={"argument": argument},
         )
 

@@ -153,14 +153,14 @@ def test_rows_of_two_sides_that_are_repeated_as_often_are_equal(spark: SparkSess
 
 _VALUES = """
     SELECT * FROM VALUES
-           (1, parse_json('{"a": 1, "b": [2]}'), make_interval(0, 1), 'x', binary('x'), map('k', map('l', 1))),
-           (2, parse_json('1'), make_interval(0, 12), 'x', null, map('m', map()))
+        (1, parse_json('{"a": 1, "b": [2]}'), make_interval(0, 1), 'x', binary('x'), map('k', map('l', 1))),
+        (2, parse_json('1'), make_interval(0, 12), 'x', null, map('m', map()))
     AS rows(id, variant, span, text, bytes, nested)
 """
 _OTHERS = """
     SELECT * FROM VALUES
-           (1, parse_json('{"b": [2], "a": 1}'), make_interval(0, 1), 'x', binary('x'), map('k', map('l', 1))),
-           (2, parse_json('"1"'), make_interval(1), 'y', binary(''), map('m', cast(null AS map<string, int>)))
+        (1, parse_json('{"b": [2], "a": 1}'), make_interval(0, 1), 'x', binary('x'), map('k', map('l', 1))),
+        (2, parse_json('"1"'), make_interval(1), 'y', binary(''), map('m', cast(null AS map<string, int>)))
     AS rows(id, variant, span, text, bytes, nested)
 """
 
@@ -283,6 +283,15 @@ def test_wrong_types_are_refused_by_name(spark: SparkSession) -> None:
         with pytest.raises(TypeError, match=said):
             tailrace.reconcile(batch, definition, **{**_ASKED, **more})
     stream = spark.readStream.format("rate").load()
+    clicked = frame(spark, [])
+    definition = tailrace.examples(batch, on="user", time="at").label(
+        "clicked", stream.selectExpr("value AS user", "timestamp AS at"), time="at", after="1 minute"
+    )
+    with pytest.raises(tailrace.TailraceJoinError, match="`clicked` is a stream") as caught:
+        tailrace.reconcile(batch, definition)
+    assert "`tables` of tailrace.reconcile" in caught.value.__notes__[0]
+    with pytest.raises(TypeError, match="The examples have no `buy`"):
+        tailrace.reconcile(batch, definition, {"clicked": clicked, "buy": clicked})
     for ours, theirs in ((stream, batch), (batch, stream)):
         with pytest.raises(tailrace.TailraceJoinError, match="is a stream"):
             tailrace.reconcile(ours, theirs, **_ASKED)

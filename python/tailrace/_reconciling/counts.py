@@ -83,8 +83,8 @@ class WindowCounts:
     extra: int = 0
     differing: int = 0
     repeated: int = 0
-    labels: dict[str, LabelCounts] = field(default_factory=dict)
-    reasons: dict[tuple[str, str | None], int] = field(default_factory=dict)
+    labels: dict[str, LabelCounts] = field(default_factory=dict[str, LabelCounts])
+    reasons: dict[tuple[str, str | None], int] = field(default_factory=dict[tuple[str, str | None], int])
 
     @staticmethod
     def empty(start: int, labels: Sequence[str]) -> WindowCounts:

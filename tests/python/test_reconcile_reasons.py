@@ -306,3 +306,18 @@ def test_an_extra_row_that_the_sample_of_the_answer_leaves_out(
         (7, "extra", [], "sampled"),
         (8, "extra", [], None),
     ]
+
+
+@pytest.mark.contract
+def test_repeated_keys_of_a_definition(spark: SparkSession, stream_test: StreamTest) -> None:
+    pipeline = Pipeline(stream_test, lambda one: one.horizons("5 seconds"))
+    pipeline.run(impressions=[(1, 7, 0), (1, 7, 0), (2, 8, 0)], click=[(1, 7, 1)])
+    pipeline.query.advance(stream_test.now + _END)
+    pipeline.given["impressions"].append((2, 8, 0))
+    result = pipeline.reconciled(spark)
+    assert _told(result) == [
+        (8, "duplicate", [], None, "40 seconds"),
+        (8, "duplicate", [], None, "5 seconds"),
+    ]
+    (window,) = result.windows.collect()
+    assert (window.missing, window.extra, window.differing, window.repeated_keys) == (2, 0, 0, 4)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 from tailrace._reconciling.counts import WindowCounts, count_reasons, window_counts
-from tailrace._reconciling.outcomes import outcomes, with_repeated
+from tailrace._reconciling.outcomes import outcomes
 from tailrace._reconciling.reasons import with_reasons
 
 if TYPE_CHECKING:
@@ -45,15 +45,15 @@ def compare(sides: Sides, compared: Range, known: Sequence[Reported]) -> Compare
         known: the reports of the windows.
     """
     subject, (length, _) = sides.subject, sides.window
-    found, evidence = outcomes(sides), outcomes(sides, with_aside=True)
-    windows = window_counts(found, subject)
-    if any(one.repeated for one in windows if compared.status(one.start, length) == "compared"):
-        found, evidence = with_repeated(found, sides), with_repeated(evidence, sides)
-        windows = window_counts(found, subject)
+    windows = window_counts(outcomes(sides), subject)
+    repeated = any(one.repeated for one in windows if compared.status(one.start, length) == "compared")
+    if repeated:
+        windows = window_counts(outcomes(sides, by_content=True), subject)
     windows = _with_empty(windows, [one.start for one in known if one.length == length], subject.labels)
     for one in windows:
         one.status = compared.status(one.start, length)
-    differences = with_reasons(evidence.where(compared.has(F.col("start"), length)), sides)
+    found = outcomes(sides, with_aside=True, by_content=repeated)
+    differences = with_reasons(found.where(compared.has(F.col("start"), length)), sides)
     if any(one.differences for one in windows if one.status == "compared"):
         count_reasons(differences, {one.start: one for one in windows}, subject)
     return Compared(windows, differences)

@@ -22,7 +22,7 @@ from tailrace._reconciling.content import comparable
 from tailrace._reconciling.subject import MARK
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     from pyspark.sql import Column, DataFrame
 
@@ -87,45 +87,63 @@ def value_or(frame: DataFrame, name: str, other: Column) -> Column:
     return F.coalesce(arguments.named(name), other) if name in frame.columns else other
 
 
-def outcomes(sides: Sides, *, with_aside: bool = False) -> DataFrame:
+def outcomes(sides: Sides, *, with_aside: bool = False, by_content: bool = False) -> DataFrame:
     """A row for each key.
 
     It has the columns of the key, `start` of the window, `landed_rows` and `batch_rows`, the contents
     `landed` and `batch`, `columns`, the names of those that differ, `missing`, `extra` and `differing`, the
-    numbers of such rows, and the sums that `summary` adds up.
+    numbers of such rows, and the sums that are added up by window. The plan has the answer once: in a session
+    of Spark Connect, a definition's counts can't be there twice.
 
     Args:
         sides: the rows.
         with_aside: adds `aside`, the rows of the key that are no ordinary ones, and `whole`, the content that
             the answer has without its sample.
+        by_content: compares the rows of repeated keys. Rows of equal content are taken away from both sides.
+            Of those that are left, one of each side makes a pair that differs, and the rest of one side is
+            missing or extra. It takes one more aggregation of all rows.
     """
-    subject = sides.subject
+    subject, keys = sides.subject, sides.keys()
     rows = sides.rows("landed", "batch", *(("aside", "whole") if with_aside else ()))
+    values = _values(subject, with_aside=with_aside)
+    same = F.lit(0).cast("bigint").alias("same")
+    if by_content:
+        content = F.when(F.col("side").isin(*SIDES), _whole_content(subject))
+        rows = rows.groupBy(*keys, content.alias("equal")).agg(*_merged(values))
+        values = {kind: {name: F.col(name) for name in of} for kind, of in values.items()}
+        same = F.sum(F.least(*(f"{side}_rows" for side in SIDES))).alias("same")
+    of_key = rows.groupBy(*keys).agg(*_merged(values, flat=by_content), same)
+    started = of_key.withColumn("start", F.coalesce("batch_start", "landed_start"))
+    return _judged(started.where("landed_rows + batch_rows > 0"), subject, by_content=by_content)
+
+
+def _values(subject: Subject, *, with_aside: bool) -> dict[str, dict[str, Column]]:
+    """What the rows of a key are merged into, by the way of merging."""
 
     def of(side: str, value: Column) -> Column:
         return F.when(F.col("side") == side, value)
 
-    marked = F.struct("mark", "content")
-    of_key = rows.groupBy(*sides.keys()).agg(
-        F.coalesce(*(F.min(of(side, F.col("start"))) for side in reversed(SIDES))).alias("start"),
-        *(F.count_if(F.col("side") == side).alias(f"{side}_rows") for side in SIDES),
-        *(F.first(of(side, F.col("content")), ignorenulls=True).alias(side) for side in SIDES),
+    content = F.col("content")
+    return {
+        "min": {f"{side}_start": of(side, F.col("start")) for side in SIDES},
+        "sum": {f"{side}_rows": (F.col("side") == side).cast("bigint") for side in SIDES}
+        | {f"{side}_{name}": of(side, value) for side in SIDES for name, value in _facts(subject).items()},
+        "first": {side: of(side, content) for side in (*SIDES, *(("whole",) if with_aside else ()))},
+        "list": {"aside": of("aside", F.struct("mark", "content"))} if with_aside else {},
+    }
+
+
+def _merged(values: Mapping[str, Mapping[str, Column]], *, flat: bool = False) -> list[Column]:
+    """The aggregates; with `flat`, of values that were merged before."""
+    return [
+        *(F.min(value).alias(name) for name, value in values["min"].items()),
+        *(F.sum(value).alias(name) for name, value in values["sum"].items()),
+        *(F.first(value, ignorenulls=True).alias(name) for name, value in values["first"].items()),
         *(
-            F.sum(of(side, value)).alias(f"{side}_{name}")
-            for side in SIDES
-            for name, value in _facts(subject).items()
+            (F.flatten(F.collect_list(name)) if flat else F.collect_list(value)).alias(name)
+            for name, value in values["list"].items()
         ),
-        *(
-            [
-                F.collect_list(of("aside", marked)).alias("aside"),
-                F.first(of("whole", F.col("content")), ignorenulls=True).alias("whole"),
-            ]
-            if with_aside
-            else []
-        ),
-    )
-    of_key = of_key.where("landed_rows + batch_rows > 0")
-    return _judged(of_key, subject)
+    ]
 
 
 def _facts(subject: Subject) -> dict[str, Column]:
@@ -147,22 +165,25 @@ def _facts(subject: Subject) -> dict[str, Column]:
     return facts
 
 
-def _judged(of_key: DataFrame, subject: Subject) -> DataFrame:
+def _judged(of_key: DataFrame, subject: Subject, *, by_content: bool) -> DataFrame:
     def differs(name: str) -> Column:
         ours, theirs = (part(side, subject, name) for side in SIDES)
         return ~ours.eqNullSafe(theirs)
 
-    single = (F.col("landed_rows") == 1) & (F.col("batch_rows") == 1)
+    ours, theirs = (F.col(f"{side}_rows") for side in SIDES)
+    repeated = (ours > 1) | (theirs > 1)
     names = F.array(*(F.when(differs(name), F.lit(name)) for name in subject.columns)).cast("array<string>")
-    surplus = F.col("landed_rows") - F.col("batch_rows")
-    columns = F.when(single, F.array_compact(names)).otherwise(F.array().cast("array<string>"))
-    judged = of_key.withColumn("columns", columns)
+    none = F.array().cast("array<string>")
+    pairs = F.least(ours, theirs) - F.col("same") if by_content else F.lit(0)
+    judged = of_key.withColumn(
+        "columns", F.when((ours == 1) & (theirs == 1), F.array_compact(names)).otherwise(none)
+    )
     return judged.withColumns(
         {
-            "missing": F.greatest(-surplus, F.lit(0)),
-            "extra": F.greatest(surplus, F.lit(0)),
-            "differing": (F.size("columns") > 0).cast("bigint"),
-            "repeated": ((F.col("landed_rows") > 1) | (F.col("batch_rows") > 1)).cast("bigint"),
+            "missing": F.greatest(theirs - ours, F.lit(0)),
+            "extra": F.greatest(ours - theirs, F.lit(0)),
+            "differing": F.when(repeated, pairs).otherwise((F.size("columns") > 0).cast("bigint")),
+            "repeated": repeated.cast("bigint"),
         }
     )
 
@@ -172,37 +193,6 @@ def part(side: str, subject: Subject, name: str) -> Column:
     return comparable(F.col(side).getField(subject.at(name)), subject.type_of(name))
 
 
-def with_repeated(found: DataFrame, sides: Sides) -> DataFrame:
-    """The same outcomes, with the rows of repeated keys compared by their content.
-
-    Rows of equal content are taken away from both sides. Of those that are left, one of each side makes a
-    pair that differs, and what one side has more is missing or extra.
-    """
-    subject, keys = sides.subject, sides.keys()
-    others = [f"of_{key}" for key in keys]
-    chosen = found.where("repeated = 1").select(
-        *(F.col(k).alias(o) for k, o in zip(keys, others, strict=True))
-    )
-    rows = sides.rows(*SIDES)
-    of_content = (
-        rows.join(chosen, _same(keys, others), "left_semi")
-        .select("side", *keys, _whole_content(subject).alias("content"))
-        .groupBy(*keys, "content")
-        .agg(*(F.count_if(F.col("side") == side).alias(side) for side in SIDES))
-        .groupBy(*(F.col(k).alias(o) for k, o in zip(keys, others, strict=True)))
-        .agg(F.sum(F.least(*SIDES)).alias("same"))
-    )
-    joined = found.join(of_content, _same(keys, others), "left").drop(*others)
-    least = F.least("landed_rows", "batch_rows")
-    differing = F.when(F.col("repeated") == 1, least - F.col("same")).otherwise(F.col("differing"))
-    return joined.withColumn("differing", differing).drop("same")
-
-
 def _whole_content(subject: Subject) -> Column:
     parts = [part("content", subject, name).alias(subject.at(name)) for name in subject.columns]
     return F.struct(F.lit(True).alias("is_row"), *parts)
-
-
-def _same(ours: Sequence[str], theirs: Sequence[str]) -> Column:
-    pairs = (F.col(one).eqNullSafe(F.col(other)) for one, other in zip(ours, theirs, strict=True))
-    return reduce(lambda one, other: one & other, pairs)

@@ -18,12 +18,13 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 from tailrace._bridge import arguments
 from tailrace._reconciling.content import comparable
 from tailrace._reconciling.landed import LATE
-from tailrace._reconciling.outcomes import part
+from tailrace._reconciling.outcomes import SIDES, part
 from tailrace._reconciling.subject import FINAL, HORIZON, MARK
 
 if TYPE_CHECKING:
@@ -51,10 +52,9 @@ def with_reasons(found: DataFrame, sides: Sides) -> DataFrame:
         .when(F.col("extra") > 0, "extra")
         .otherwise("differing")
     )
-    differences = found.where("missing + extra + differing > 0").withColumns(
-        {"kind": kind, "expected": F.coalesce("batch", "whole")}
-    )
-    explained = _with_final_versions(_with_late_labels(differences, sides), found, sides)
+    differences = _with_final_versions(found, sides).where("missing + extra + differing > 0")
+    named = differences.withColumns({"kind": kind, "expected": F.coalesce("batch", "whole")})
+    explained = _with_late_labels(named, sides)
     reason = (
         F.when(F.col("kind") == "missing", _of_missing(subject))
         .when(F.col("kind") == "extra", _of_extra(subject))
@@ -202,20 +202,19 @@ def _with_late_labels(differences: DataFrame, sides: Sides) -> DataFrame:
     return joined.withColumns({name: F.coalesce(name, empty) for name, empty in none.items()})
 
 
-def _with_final_versions(differences: DataFrame, found: DataFrame, sides: Sides) -> DataFrame:
+def _with_final_versions(found: DataFrame, sides: Sides) -> DataFrame:
     """Adds `final_landed` and `final_batch`, the contents of the final version of an example."""
     subject = sides.subject
     if not subject.has_versions:
-        return differences
+        return found
     keys = [key for key, name in zip(sides.keys(), subject.keys, strict=True) if name != HORIZON]
-    others = [f"final_{key}" for key in keys]
-    is_final = F.coalesce("batch", "landed").getField(subject.at(FINAL))
-    finals = found.where(is_final & (F.col("repeated") == 0)).select(
-        *(F.col(key).alias(other) for key, other in zip(keys, others, strict=True)),
-        *(F.col(side).alias(f"final_{side}") for side in ("landed", "batch")),
-    )
-    same = (F.col(key).eqNullSafe(F.col(other)) for key, other in zip(keys, others, strict=True))
-    return differences.join(finals, _all(same), "left").drop(*others)
+    versions = Window.partitionBy(*keys)
+
+    def final(side: str) -> Column:
+        is_final = F.col(side).getField(subject.at(FINAL)) & (F.col("repeated") == 0)
+        return F.first(F.when(is_final, F.col(side)), ignorenulls=True).over(versions)
+
+    return found.withColumns({f"final_{side}": final(side) for side in SIDES})
 
 
 def _value(subject: Subject, name: str) -> Column | None:

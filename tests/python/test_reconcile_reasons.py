@@ -62,16 +62,20 @@ class Pipeline:
             self.given[name] += of
         self.query.run()
 
-    def reconciled(self, spark: SparkSession, **asked: Any) -> tailrace.Reconciliation:  # noqa: ANN401
-        """Emits all rows that are left, and compares."""
+    def reconciled(
+        self,
+        spark: SparkSession,
+        damage: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] = list,
+    ) -> tailrace.Reconciliation:
+        """Emits all rows that are left, damages them, and compares."""
         self.query.advance(self.test.now + _END)
         tables = {name: frame(spark, *rows) for name, rows in self.given.items()}
         schema = self.definition.stream().schema
         for field in schema.fields:
             field.nullable = True
-        rows = [tuple(row[name] for name in schema.names) for row in self.query.rows()]
+        rows = [tuple(row[name] for name in schema.names) for row in damage(self.query.rows())]
         landed = spark.createDataFrame(rows, schema)
-        return tailrace.reconcile(landed, self.definition, tables, **{"window": "1 minute", **asked})
+        return tailrace.reconcile(landed, self.definition, tables, window="1 minute")
 
 
 def _same(definition: tailrace.Examples) -> tailrace.Examples:
@@ -93,7 +97,7 @@ def _told(result: tailrace.Reconciliation) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.contract
-@pytest.mark.parametrize("horizons", [False, True])
+@pytest.mark.parametrize("horizons", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_stream_without_late_rows_is_equal_to_the_batch(
     spark: SparkSession, stream_test: StreamTest, horizons: bool
 ) -> None:
@@ -157,22 +161,27 @@ def test_a_late_label_explains_neither_another_one_nor_another_column(
     spark: SparkSession, stream_test: StreamTest
 ) -> None:
     pipeline = Pipeline(stream_test, _same, on_late="mark")
-    pipeline.run(impressions=[(1, 7, 0), (2, 8, 0), (9, 6, 0)])
+    pipeline.run(impressions=[(1, 7, 0), (2, 8, 0), (9, 6, 0), (10, 5, 0)], click=[(40, 5, 2)])
     pipeline.run(**_MINUTE)
-    pipeline.run(click=[(3, 7, 5), (4, 8, 5), (5, 6, 5)])
+    pipeline.run(click=[(3, 7, 5), (4, 8, 5), (5, 6, 5), (6, 5, 5)])
     pipeline.query.advance(stream_test.now + _END)
-    # The answer has an order of user 7 besides, another impression of user 8, and another click of user 6.
+    # The answer has an order of user 7 besides, another impression of user 8, and another click of user 6. It
+    # lacks a click of user 5 that has landed.
     pipeline.given["buy"].append((50, 7, 6))
     pipeline.given["impressions"][1] = (22, 8, 0)
-    pipeline.given["click"][-1] = (55, 6, 5)
+    pipeline.given["click"].remove((5, 6, 5))
+    pipeline.given["click"].append((55, 6, 5))
+    pipeline.given["click"].remove((40, 5, 2))
     result = pipeline.reconciled(spark)
     assert _told(result) == [
+        (5, "differing", ["click"], None),
         (6, "differing", ["click"], None),
         (7, "differing", ["buy", "click"], None),
         (8, "differing", ["click", "id"], None),
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("match", ["first", "last"])
 def test_another_label_in_place_of_a_late_one(
     spark: SparkSession, stream_test: StreamTest, match: str
@@ -198,7 +207,7 @@ def test_amendments_explain_the_labels_that_they_have(spark: SparkSession, strea
     ]
 
 
-@pytest.mark.parametrize("emit", ["all", "changes"])
+@pytest.mark.parametrize("emit", ["changes", pytest.param("all", marks=pytest.mark.slow)])
 def test_labels_after_a_horizon(spark: SparkSession, stream_test: StreamTest, emit: Any) -> None:  # noqa: ANN401
     pipeline = Pipeline(stream_test, lambda one: one.horizons("5 seconds", "20 seconds", emit=emit))
     pipeline.run(impressions=[(1, 7, 0), (2, 8, 0)])
@@ -221,6 +230,7 @@ def test_labels_after_a_horizon(spark: SparkSession, stream_test: StreamTest, em
     assert result.explained
 
 
+@pytest.mark.slow
 def test_a_version_that_is_lost_and_a_label_that_the_final_version_lacks(
     spark: SparkSession, stream_test: StreamTest
 ) -> None:
@@ -236,6 +246,23 @@ def test_a_version_that_is_lost_and_a_label_that_the_final_version_lacks(
         (6, "missing", [], None, "5 seconds"),
         (7, "differing", ["buy"], None, "40 seconds"),
         (7, "differing", ["buy"], None, "5 seconds"),
+    ]
+
+
+def test_versions_that_no_late_label_explains(spark: SparkSession, stream_test: StreamTest) -> None:
+    pipeline = Pipeline(stream_test, lambda one: one.horizons("5 seconds"))
+    pipeline.run(impressions=[(1, 7, 0), (2, 8, 0)], click=[(1, 7, 1), (2, 8, 8)])
+    pipeline.query.advance(stream_test.now + _END)
+
+    def damage(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The first version of user 7 is lost, and that of user 8 has a click of after its horizon."""
+        (later,) = (row["click"] for row in rows if row["user"] == 8 and row["final"])
+        kept = [row for row in rows if row["final"] or row["user"] != 7]
+        return [row if row["final"] or row["user"] != 8 else {**row, "click": later} for row in kept]
+
+    assert _told(pipeline.reconciled(spark, damage)) == [
+        (7, "missing", [], None, "5 seconds"),
+        (8, "differing", ["click"], None, "5 seconds"),
     ]
 
 
@@ -290,6 +317,7 @@ def test_rates_of_a_sample_are_by_weight(spark: SparkSession) -> None:
     assert 0.2 < row.landed_rate < 0.3 < matched / len(rows)
 
 
+@pytest.mark.slow
 def test_an_extra_row_that_the_sample_of_the_answer_leaves_out(
     spark: SparkSession, stream_test: StreamTest
 ) -> None:
@@ -308,7 +336,7 @@ def test_an_extra_row_that_the_sample_of_the_answer_leaves_out(
     ]
 
 
-@pytest.mark.contract
+@pytest.mark.slow
 def test_repeated_keys_of_a_definition(spark: SparkSession, stream_test: StreamTest) -> None:
     pipeline = Pipeline(stream_test, lambda one: one.horizons("5 seconds"))
     pipeline.run(impressions=[(1, 7, 0), (1, 7, 0), (2, 8, 0)], click=[(1, 7, 1)])

@@ -154,14 +154,16 @@ def test_rows_of_two_sides_that_are_repeated_as_often_are_equal(spark: SparkSess
 
 _VALUES = """
     SELECT * FROM VALUES
-        (1, parse_json('{"a": 1, "b": [2]}'), make_interval(0, 1), 'x', binary('x'), map('k', map('l', 1))),
+        (1, parse_json('{"a": 1, "b": [2]}'), make_interval(0, 1), 'x', binary('x'),
+            map('k', map('m', 2, 'l', 1))),
         (2, parse_json('1'), make_interval(0, 12), 'x', null, map('m', map())),
         (3, cast(date'2026-01-01' AS variant), null, 'x', null, null)
     AS rows(id, variant, span, text, bytes, nested)
 """
 _OTHERS = """
     SELECT * FROM VALUES
-        (1, parse_json('{"b": [2], "a": 1}'), make_interval(0, 1), 'x', binary('x'), map('k', map('l', 1))),
+        (1, parse_json('{"b": [2], "a": 1}'), make_interval(0, 1), 'x', binary('x'),
+            map('k', map('l', 1, 'm', 2))),
         (2, parse_json('"1"'), make_interval(1), 'y', binary(''), map('m', cast(null AS map<string, int>))),
         (3, parse_json('"2026-01-01"'), null, 'x', null, null)
     AS rows(id, variant, span, text, bytes, nested)

@@ -128,6 +128,12 @@ def test_complete_windows_of_a_stream_are_equal_and_others_are_left_out(
     assert late.explained
     assert not late.equal
     assert [r.report and r.report.late_rows for r in late.windows.collect()] == [1, 0, 0, None]
+    late.write_parquet(tmp_path / "report")
+    for name in ("windows", "summary", "differences"):
+        frame: DataFrame = getattr(late, name)
+        written = spark.read.parquet(str(tmp_path / "report" / name))
+        assert written.columns == frame.columns
+        assert sorted(map(str, written.collect())) == sorted(map(str, frame.collect()))
 
 
 def test_a_row_that_was_landed_late_without_a_mark(spark: SparkSession, tmp_path: Path) -> None:

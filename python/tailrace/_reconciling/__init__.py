@@ -1,1 +1,1 @@
-"""What `tailrace.reconcile` compares and reports: rows of two sides by key, reasons, counts, a page."""
+"""The parts of `tailrace.reconcile`: rows of two sides by key, reasons, counts, a page."""

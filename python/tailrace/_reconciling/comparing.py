@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Compared:
-    """What two sides have in common, and what not.
+    """The result of a comparison.
 
     Attributes:
         windows: the counts, in order of time.

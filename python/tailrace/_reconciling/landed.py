@@ -30,7 +30,7 @@ _REPORTED = ("expected", "passed", "completeness", "low_watermark", "closed_at",
 
 @dataclass(frozen=True)
 class Landed:
-    """What a pipeline has written.
+    """The output of a pipeline.
 
     Attributes:
         rows: ordinary examples.

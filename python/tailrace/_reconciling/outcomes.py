@@ -118,7 +118,7 @@ def outcomes(sides: Sides, *, with_aside: bool = False, by_content: bool = False
 
 
 def _values(subject: Subject, *, with_aside: bool) -> dict[str, dict[str, Column]]:
-    """What the rows of a key are merged into, by the way of merging."""
+    """The values that the rows of a key are merged into, by the way of merging."""
 
     def of(side: str, value: Column) -> Column:
         return F.when(F.col("side") == side, value)

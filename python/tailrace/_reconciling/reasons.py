@@ -64,7 +64,7 @@ def with_reasons(found: DataFrame, sides: Sides) -> DataFrame:
 
 
 def _of_missing(subject: Subject) -> Column:
-    """Of a key that no ordinary row has: the row may be aside, or the sample may have left it out."""
+    """The reason of a key without an ordinary row: the row is aside, or the sample has left it out."""
 
     def has(mark: str) -> Column:
         return F.exists("aside", lambda row: row["mark"].eqNullSafe(F.lit(mark)))
@@ -95,7 +95,7 @@ def _of_missing(subject: Subject) -> Column:
 
 
 def _of_extra(subject: Subject) -> Column:
-    """Of a key that the answer lacks: its sample may have left it out, or no version may have changed."""
+    """The reason of a key that the answer lacks: its sample has left it out, or no version has changed."""
     in_whole = F.col("whole").isNotNull() & ~_same_labels(subject, F.col("landed"))
     return F.when(in_whole & (_late_right(subject) | _amended(subject)), "sampled").when(
         _version_unchanged(subject), "horizon"

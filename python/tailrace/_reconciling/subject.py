@@ -1,4 +1,4 @@
-"""What is compared: keys, time, columns and labels of examples."""
+"""The subject of a comparison: keys, time, columns and labels of examples."""
 
 from __future__ import annotations
 

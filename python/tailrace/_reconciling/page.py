@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _EPOCH = dt.datetime(1970, 1, 1)  # in UTC, as all times here
 # Bars and rows that one can read.
 _MOST_BARS, _MOST_ROWS = 120, 200
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 720, 220, 56, 28, 10
+# Text of 13 units can be read at the width of a phone, and isn't huge on a screen.
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 520, 220, 48, 28, 12
 _LINES = 4
 
 

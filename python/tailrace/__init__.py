@@ -6,7 +6,8 @@ once, `accurate_watermark` waits for the hosts that lag, `write_windows` lands w
 are complete, `write_table` writes Delta and Iceberg tables, `recursively` feeds results back, `sync_join`
 joins topics within seconds, `rescale` changes the number of a checkpoint's state partitions, `erase` takes
 rows out of it, `export_state` and `import_state` make tables of it and it of tables, `label_maturity` says
-how long labels take, `preflight` what a join would hold, and every refusal is a `TailraceError`.
+how long labels take, `preflight` what a join would hold, `reconcile` whether landed rows are those of the
+batch answer, and every refusal is a `TailraceError`.
 On the command line, `tailrace doctor` says what an installation lacks and `tailrace demo` shows it at work.
 """
 
@@ -34,6 +35,7 @@ from tailrace.join import join
 from tailrace.maturity import label_maturity, merge_maturity
 from tailrace.options import Reason
 from tailrace.preflight import Preflight, preflight
+from tailrace.reconcile import Reconciliation, reconcile
 from tailrace.recursion import recursively
 from tailrace.replay import (
     filter_replays,
@@ -55,6 +57,7 @@ __all__ = [
     "Examples",
     "Preflight",
     "Reason",
+    "Reconciliation",
     "TailraceError",
     "TailraceJoinError",
     "TailraceMemoryError",
@@ -87,6 +90,7 @@ __all__ = [
     "position",
     "preflight",
     "producer_id",
+    "reconcile",
     "recursively",
     "rescale",
     "source_partition",

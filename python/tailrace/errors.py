@@ -121,6 +121,7 @@ _BY_CALL: Mapping[str, type[TailraceError]] = {
     "tailrace.label_maturity": TailraceJoinError,
     "tailrace.merge_maturity": TailraceJoinError,
     "tailrace.preflight": TailraceJoinError,
+    "tailrace.reconcile": TailraceJoinError,
     "tailrace.filter_replays": TailraceReplayError,
     "tailrace.stream_metadata": TailraceReplayError,
     "tailrace.accurate_watermark": TailraceWatermarkError,

@@ -1,7 +1,7 @@
 """Training examples: each impression once, with its labels and features, and a sample of them."""
 
 # Callers without a type checker pass values of other types: they are checked all the same.
-# pyright: reportUnnecessaryIsInstance=false
+# pyright: reportUnnecessaryIsInstance=false, reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -74,6 +74,37 @@ class Sample:
 
     rates: dict[str, float]
     options: dict[str, object]
+
+
+@dataclass(frozen=True)
+class Described:
+    """The columns of a definition's examples by their roles, for what reads examples.
+
+    Attributes:
+        keys: the key columns of all labels and the time, by the impressions' names: they identify an example
+            for the sample, and an amendment has them.
+        common: the key columns that all labels have in common: a late event has them.
+        time: the column of the event time.
+        labels: the names of the labels, and whether another event takes the place of one that is missing.
+        weight: the column of the sample's weight; None without a sample.
+        emit: which versions are emitted.
+        answer: the definition, with a name of its own for its counts: a query has each name once.
+        whole: the definition without its sample; likewise.
+    """
+
+    keys: tuple[str, ...]
+    common: tuple[str, ...]
+    time: str
+    labels: Mapping[str, bool]
+    weight: str | None
+    emit: str
+    answer: Examples
+    whole: Examples
+
+
+def described(definition: Examples) -> Described:
+    """The columns of a definition by their roles."""
+    return definition._described()  # noqa: SLF001  of this file
 
 
 def examples(
@@ -370,6 +401,40 @@ class Examples:
             TypeError: a name is none of the definition's.
         """
         return Examples._planned(self._with_frames(frames), streaming=False)
+
+    def _described(self) -> Described:
+        of_labels = self._label_keys()
+        time = str(self._options["time"])
+        keys = dict.fromkeys(key for keys in of_labels for key in keys)
+        return Described(
+            keys=(*keys, time),
+            common=tuple(key for key in keys if all(key in of_label for of_label in of_labels)),
+            time=time,
+            labels={
+                one.name: one.options["match"] != "all" or "max_matches" in one.options
+                for one in self._labels
+            },
+            weight=None if self._sample is None else str(self._sample.options["weight"]),
+            emit=str(self._options.get("emit", "all")),
+            answer=self._renamed("answer"),
+            whole=replace(self._renamed("whole"), _sample=None),
+        )
+
+    def _renamed(self, suffix: str) -> Examples:
+        return replace(self, _options={**self._options, "name": f"{self._options['name']}_{suffix}"})
+
+    def _label_keys(self) -> list[list[str]]:
+        """The key columns of each label, by the impressions' names."""
+        columns = arguments.Columns("tailrace.examples", self._impressions)
+        return [
+            [
+                key
+                for key, _ in arguments.keys(
+                    one.on, columns, arguments.Columns("tailrace.examples", one.frame)
+                )
+            ]
+            for one in self._labels
+        ]
 
     def _new(self, name: str) -> str:
         """The name of a label or of features. `batch` knows DataFrames by it."""

@@ -134,6 +134,9 @@ CALLS: Mapping[str, Callable[[Frames], object]] = {
     "label_maturity, no labels": lambda f: tailrace.label_maturity(
         f.spark, f.served, labels={}, time="served_at"
     ),
+    "reconcile, unknown key": lambda f: tailrace.reconcile(
+        f.served, f.served, keys="nobody", time="served_at"
+    ),
     "preflight, no duration": lambda f: tailrace.preflight(
         f.served, f.clicked, on="user", after=["soon"], **_TIMES
     ),

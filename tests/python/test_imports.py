@@ -6,7 +6,7 @@ commands, server          the server's own rules are in `test_watermark_server_i
 testing                   for users' tests
 kafka, reading, __init__
 the top level             one file for each public call, or a few of one kind
-_estimates                what `label_maturity` and `preflight` count
+_estimates, _reconciling  what `label_maturity` and `preflight` count, what `reconcile` compares
 _bridge                   calls into the JVM, over py4j or Spark Connect
 _installation             the jar, Java, Spark's version
 errors, options, _version
@@ -27,7 +27,7 @@ _LAYERS = (
     _FOUNDATION,
     {"_installation"},
     {"_bridge"},
-    {"_estimates", "facade"},
+    {"_estimates", "_reconciling", "facade"},
     {"", "kafka", "reading"},
     {"testing"},
     {"commands", "server"},

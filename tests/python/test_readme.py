@@ -235,6 +235,18 @@ def test_the_examples_of_windows_of_labels_give_what_they_show(
     assert spark.range(1).count() == 1
 
 
+def test_the_reconciliation_is_the_one_that_is_shown(
+    spark: SparkSession, repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, shown = pages.shown_example(repository, f"{GUIDES}/reconcile.md", "reconcile")
+    code = code.replace('parquet("', f'parquet("{tmp_path}/').replace(
+        "parquet(name)", f'parquet("{tmp_path}/" + name)'
+    )
+    exec(_below(tmp_path, code, "landed", "landed-checkpoint"), {})  # noqa: S102
+    assert capsys.readouterr().out.strip() == shown.strip()
+    assert spark.range(1).count() == 1
+
+
 def test_the_example_with_pandas_gives_what_it_shows(
     spark: SparkSession, repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,7 +14,7 @@ from pyspark.errors import StreamingQueryException
 
 import tailrace
 from lakes import LAKE, table
-from window_logs import NOON, Logs, name
+from window_logs import NOON, SCHEMA, Logs, name
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -316,3 +316,23 @@ def test_a_window_in_a_table_is_sorted_as_a_whole(
         assert rows == sorted(rows, key=lambda row: (row["user"], row["at"])), (by, file)
     assert sum(pq.read_metadata(file).num_rows for file in files) == 60
     assert len(files) == (2 if by == ("host",) else 1)
+
+
+def test_complete_windows_of_a_table_are_reconciled(spark: SparkSession, tmp_path: Path) -> None:
+    lake = TableLogs(spark, tmp_path)
+    for rows in ARRIVALS:
+        lake.land(*rows)
+    answer = spark.read.schema(SCHEMA).parquet(str(lake.root / "in"))
+    result = tailrace.reconcile(lake.table, answer, keys="id", time="at", format=FORMAT)
+    windows = result.windows.collect()
+    told = [(row.status, row.landed_rows, row.batch_rows, row.missing) for row in windows]
+    # A row without a time, six complete windows, and an open one. Two rows were late: the table lacks them.
+    assert told == [
+        ("untimed", 0, 1, None),
+        ("compared", 3, 5, 2),
+        ("compared", 3, 3, 0),
+        *[("compared", 0, 0, 0)] * 4,
+        ("open", 0, 3, None),
+    ]
+    lost = result.differences.select("key.id", "kind", "reason").collect()
+    assert sorted(map(tuple, lost)) == [(2002, "missing", None), (3000, "missing", None)]

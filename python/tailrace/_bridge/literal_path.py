@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 # Spark's own option, as org.apache.spark.sql.execution.datasources.DataSource has it.
 _TAKES_PATTERNS = "__globPaths__"
@@ -23,12 +24,23 @@ _SPECIAL = re.compile(r"[\\\[\]{}*?]")
 _SCHEME = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*:(?=/)")
 
 
-def files(session: SparkSession, path: str, format: str) -> DataFrame:  # noqa: A002  Spark's own name for it
+def files(
+    session: SparkSession,
+    path: str,
+    format: str,  # noqa: A002  Spark's own name for it
+    schema: StructType | None = None,
+) -> DataFrame:
     """Reads files of a path as it is.
 
     It also finds the log of a sink of Spark's there, which names the files that count; a pattern has none.
     A server of Connect changes the letters of the option, so that Spark doesn't know it: there, a path with
     special characters becomes a pattern of one path.
+
+    Args:
+        session: any.
+        path: of a file or a directory.
+        format: as Spark names it.
+        schema: of the rows; None: that of the files.
 
     Raises:
         TailraceError: `TAILRACE_PATH_INVALID`: over Connect, Hadoop has no such pattern.
@@ -37,8 +49,11 @@ def files(session: SparkSession, path: str, format: str) -> DataFrame:  # noqa: 
         if _SPECIAL.search(path) and ":" in _SCHEME.sub("", path):
             reason = "it has a colon and one of \\ [ ] { } * ?, which Hadoop doesn't read over Spark Connect"
             raise _invalid(path, reason, "Rename it, or read it yourself and give the DataFrame.")
-        return session.read.format(format).load(_SPECIAL.sub(r"\\\g<0>", path))
-    return session.read.format(format).option(_TAKES_PATTERNS, "false").load(path)
+        path = _SPECIAL.sub(r"\\\g<0>", path)
+        reader = session.read.format(format)
+    else:
+        reader = session.read.format(format).option(_TAKES_PATTERNS, "false")
+    return (reader if schema is None else reader.schema(schema)).load(path)
 
 
 def streamed(directory: Path) -> str:

@@ -158,10 +158,16 @@ def merged_versions(horizons: Sequence[str]) -> Column:
     return (F.array(*found) if found else F.lit(None)).cast(VERSIONS).alias("versions")
 
 
-def window_of(time: Column, length: int) -> list[Column]:
-    """Start and end of a time's window; null for none. Spark's own window function drops such rows."""
+def window_of(time: Column, length: int, offset: int = 0) -> list[Column]:
+    """Start and end of a time's window; null for none. Spark's own window function drops such rows.
+
+    Args:
+        time: of a row.
+        length: of a window, in microseconds.
+        offset: by how much windows begin later than multiples of it.
+    """
     micros = F.unix_micros(time)
-    start = micros - F.pmod(micros, F.lit(length))
+    start = micros - F.pmod(micros - offset, F.lit(length))
     return [
         F.timestamp_micros(start).alias("window_start"),
         F.timestamp_micros(start + length).alias("window_end"),

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tailrace.commands import jar, state, why
+from tailrace.commands import jar, reconciling, state, why
 from tailrace.commands.argument_types import add_settings, number, positive
 from tailrace.commands.failures import exit_code
 from tailrace.demo import command as demo_command
@@ -96,6 +96,12 @@ def command_line() -> argparse.ArgumentParser:
     )
     why.fill(asked)
     state.fill(commands.add_parser("state", help="change the state in a checkpoint"))
+
+    reconciling.fill(
+        commands.add_parser(
+            "reconcile", help="compare landed windows with the batch answer of their definition"
+        )
+    )
 
     size_command.fill(
         commands.add_parser(

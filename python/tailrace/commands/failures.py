@@ -28,7 +28,7 @@ INTERRUPTED = 128 + signal.SIGINT
 EXIT_CODES = {
     0: "The command has done what it says, or the reader of its output has closed it, as `head` does.",
     FAILED: "It failed, and one line on the standard error says why and what to do; or it has found what is "
-    "wrong: a check of `doctor` that fails, a demo whose result isn't right.",
+    "wrong: a check of `doctor` that fails, a demo whose result isn't right, differences without a reason.",
     2: "The arguments make no sense. Usage and reason are on the standard error; nothing was begun.",
     INTERRUPTED: "Ctrl-C.",
     128 + signal.SIGTERM: "A demo was ended by SIGTERM, and has deleted what it had written.",

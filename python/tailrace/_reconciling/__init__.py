@@ -1,0 +1,1 @@
+"""The parts of `tailrace.reconcile`: rows of two sides by key, reasons, counts, a page."""

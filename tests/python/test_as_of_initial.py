@@ -293,16 +293,19 @@ def test_a_first_batch_that_failed_leaves_each_row_once(
             failed.touch()
             raise RuntimeError("dies")
 
-    def run() -> None:
+    def run(result: DataFrame) -> None:
         writer = result.writeStream.foreachBatch(fail_once).option("checkpointLocation", str(tmp_path / "c"))
         writer.trigger(availableNow=True).start().awaitTermination()
 
     streams.add(_LEFT, _RIGHT)
     stream_test.flush()
     with pytest.raises(StreamingQueryException, match="dies"):
-        run()
+        run(result)
     assert not list((tmp_path / "c" / "commits").glob("[0-9]*"))
-    run()
+    with pytest.raises(StreamingQueryException, match="`initial` was given and is not given now") as refused:
+        run(_stream(streams))
+    assert "TAILRACE_CHECKPOINT_INCOMPATIBLE" in str(refused.value)
+    run(result)
     state = spark.read.format("tailrace-state").load(str(tmp_path / "c")).where("side = 'right'")
     assert sorted(row.r_id for row in state.select("right.r_id").collect()) == [
         *(row.id for row in _RIGHT),

@@ -67,7 +67,7 @@ private[tailrace] final class AsOfResolution(
 ) {
 
   def resolve(on: Seq[(String, String)], options: AsOfOptions): LogicalPlan = {
-    val settings = options.settings
+    val settings = options.settings.copy(hasInitial = initial.nonEmpty)
     val rights = initial.fold(right)(InitialRows.before(right, _, options.arguments, sameName))
     val sides = new JoinSides(options.arguments, left, rights, sameName, options.words)
     sides.checkAreAlike()
@@ -249,7 +249,7 @@ object InitialRows {
     if (right.isStreaming) InitialRows(right, rows) else Union(Seq(right, rows))
   }
 
-  private val Argument = "initial"
+  private[asof] val Argument = "initial"
 
   /** A value may be null if it may be in the stream or in the table. */
   private[asof] def output(ofStream: Seq[Attribute], ofTable: Seq[Attribute]): Seq[Attribute] =

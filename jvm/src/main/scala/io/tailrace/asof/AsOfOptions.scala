@@ -68,12 +68,16 @@ object LateLefts {
   case object Marked extends LateLefts
 }
 
-/** The settings of an as-of join, without its columns. */
+/** The settings of an as-of join, without its columns.
+  *
+  * @param hasInitial whether the first micro-batch reads a table
+  */
 final case class AsOfSettings(
     window: AsOfWindow,
     into: String,
     late: LateLefts = LateLefts.Dropped,
-    idleTimeoutMs: Option[Long] = None
+    idleTimeoutMs: Option[Long] = None,
+    hasInitial: Boolean = false
 ) {
 
   /** In `explain`, by the names of the arguments. */

@@ -47,8 +47,11 @@ final case class StoredAsOf(columns: JoinColumns, settings: AsOfSettings) extend
       PinnedSetting.fixed(JoinCheckpoint.How, StoredAsOf.How),
       PinnedSetting.duration(JoinCheckpoint.Delay, settings.window.delay),
       PinnedSetting.optional(JoinCheckpoint.MaxAge, settings.window.maxAge.map(PinnedSetting.text(_)))
-    )
+    ),
+    mayLack = Seq(JoinCheckpoint.FirstInputs)
   )
+
+  override def firstInputs: Seq[String] = if (settings.hasInitial) Seq(InitialRows.Argument) else Nil
 
   override def createMetrics(context: SparkContext): Map[String, SQLMetric] = AsOfMetrics.create(context)
   override def onDriver(exec: PlannedJoin): StoredJoinDriver = new AsOfDriver(settings, exec)

@@ -28,12 +28,28 @@ private[join] object CheckpointBinding {
       batchId: Long,
       join: StoredJoin,
       sources: Seq[String]
-  ): CheckpointBinding =
+  ): CheckpointBinding = {
+    if (batchId == 0) JoinCheckpoint.find(directory, conf, batchId).foreach(checkFirst(directory, _, join))
     if (batchId == 0 && !JoinCheckpoint.hasState(directory, conf)) {
-      val settings = join.pinned(join.columns).initial ++
+      val settings = join.pinned(join.columns).initial ++ first(join, batchId) ++
         join.keptColumns.map(KeptColumns.Setting -> KeptColumns(_, batchId).text)
       CheckpointBinding(JoinCheckpoint.create(directory, conf, settings, join.columns.schema, sources))
     } else resume(directory, conf, batchId, join, sources)
+  }
+
+  /** Batch 0 runs again, and without its tables their rows would be in no batch. */
+  private def checkFirst(directory: Path, written: JoinCheckpoint, join: StoredJoin): Unit = {
+    val begun = written.settings.get(JoinCheckpoint.FirstInputs).toSeq.flatMap(_.split(", "))
+    val missing = begun.diff(join.firstInputs).map { argument =>
+      s"`$argument` was given and is not given now, and the first micro-batch, which reads it, isn't committed"
+    }
+    if (missing.nonEmpty) throw Errors.checkpointIncompatible(directory.toString, missing)
+  }
+
+  private def first(join: StoredJoin, batchId: Long): Option[(String, String)] =
+    Option.when(batchId == 0 && join.firstInputs.nonEmpty)(
+      JoinCheckpoint.FirstInputs -> join.firstInputs.mkString(", ")
+    )
 
   private def resume(
       directory: Path,
@@ -54,7 +70,9 @@ private[join] object CheckpointBinding {
       was -> was.next(needed, batchId)
     }
     val bound = written.copy(
-      settings = resumed.bound ++ kept.map { case (_, next) => KeptColumns.Setting -> next.text },
+      settings = resumed.bound ++ first(join, batchId) ++ kept.map { case (_, next) =>
+        KeptColumns.Setting -> next.text
+      },
       schemas = columns.schemas,
       schema = columns.schema,
       grown = grown(resumed, written.grown)(firstBatch(batchId, directory, conf)),

@@ -50,6 +50,11 @@ trait StoredJoin {
     */
   def keptColumns: Option[Set[String]] = None
 
+  /** Arguments with tables that the first micro-batch reads into the state. Until it is committed, a query that resumes
+    * has to have them.
+    */
+  def firstInputs: Seq[String] = Nil
+
   /** The metrics that only this kind of join has. */
   def createMetrics(context: SparkContext): Map[String, SQLMetric]
 

@@ -323,9 +323,9 @@ private[label] final class LabelBatch(
     */
   val closedThrough: Long = Math.max(decidedThrough, window.leftExpiry(times.lateWatermark))
 
-  /** Left rows up to this time had windows that closed before `after` grew. Where left rows expire, they stay closed for
-    * those that arrive: another partition of before a rescale may have evicted their right rows, and late ones weren't
-    * taken. The state keeps it as its [[TailraceStateStore.operatorTime]], which is a watermark for all other joins.
+  /** Left rows up to this time had windows that closed before `after` grew. Where left rows expire, they stay closed
+    * for those that arrive: another partition of before a rescale may have evicted their right rows, and late ones
+    * weren't taken. The state keeps it as its [[TailraceStateStore.operatorTime]]: a watermark for all other joins.
     */
   val shutThrough: Long =
     if (settings.matchesOnArrival || settings.horizons.nonEmpty) Long.MinValue

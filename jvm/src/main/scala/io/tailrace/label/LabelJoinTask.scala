@@ -323,12 +323,21 @@ private[label] final class LabelBatch(
     */
   val closedThrough: Long = Math.max(decidedThrough, window.leftExpiry(times.lateWatermark))
 
+  /** Left rows up to this time had windows that closed before `after` grew. Where left rows expire, they stay closed
+    * for those that arrive: another partition of before a rescale may have evicted their right rows, and late ones
+    * weren't taken. The state keeps it as its [[TailraceStateStore.operatorTime]]: a watermark for all other joins.
+    */
+  val shutThrough: Long =
+    if (settings.matchesOnArrival || settings.horizons.nonEmpty) Long.MinValue
+    else (times.earlier.map(_.leftExpiry(times.lateWatermark)) ++ Seq(store.operatorTime)).max
+
   /** Left rows up to this time aren't taken when they arrive. One whose time has expired would stay in the state and
     * never be emitted, and one that has missed its first version would have no version to compare the next one with.
     */
   val lateLeftsThrough: Long = {
     val watermark = Math.max(times.lateWatermark, store.operatorTime)
-    if (settings.takesLateLefts) Math.max(store.expiredThrough, settings.firstWindow.leftExpiry(watermark))
+    if (settings.takesLateLefts)
+      Seq(store.expiredThrough, settings.firstWindow.leftExpiry(watermark), shutThrough).max
     else if (settings.isGrouped) Math.max(store.expiredThrough, times.lateWatermark)
     else times.lateWatermark
   }

@@ -96,7 +96,7 @@ private[label] final class LazyMatching(batch: LabelBatch) extends LabelMatching
     val first = settings.horizons.fold(settings.takesFor)(_.ends.head)
     val late = lateBatches.filter(LateRights.closed(_, first, waited) > batch.through)
     store.setLateRows(late, amendments.map(_.afterNext))
-    if (settings.horizons.nonEmpty) batch.keepWatermark()
+    if (settings.horizons.nonEmpty) batch.keepWatermark() else store.setOperatorTime(batch.shutThrough)
     val unamendable = amendments.fold(Amendments.forget(store))(_.expire())
     val needed = amendments.fold(batch.through)(_.neededAfter(batch.through))
     taken.values.sum + unamendable +

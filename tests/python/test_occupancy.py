@@ -57,8 +57,8 @@ class Run:
         return min(both) // 1000 * 1000 - self.of.delay if len(both) == 2 else -math.inf
 
     def grace(self, side: str) -> int:
-        """How far behind the watermark a row is taken: a right row, as long as a left row may wait for it."""
-        return self.of.before + self.of.after if side == "right" else 0
+        """How far behind the watermark a row is taken: as long as a window that it is in is open."""
+        return self.of.after + (self.of.before if side == "right" else 0)
 
     def step(self, tick: int) -> None:
         late = self.watermark(tick - 1)

@@ -241,15 +241,13 @@ object InitialRows {
       arguments: Arguments,
       sameName: (String, String) => Boolean
   ): LogicalPlan = {
-    if (table.isStreaming) throw arguments.invalid(Argument, "a stream", "a batch DataFrame")
+    if (table.isStreaming) throw arguments.invalid(AsOfOptions.Initial, "a stream", "a batch DataFrame")
     val columns = new TableColumns(table.toDF(), sameName)
     val missing = columns.lacking(right.output)
     if (missing.nonEmpty) throw JoinErrors.initialColumns(arguments.call, missing)
     val rows = SparkPlans.analyzed(columns.select(right.output))
     if (right.isStreaming) InitialRows(right, rows) else Union(Seq(right, rows))
   }
-
-  private[asof] val Argument = "initial"
 
   /** A value may be null if it may be in the stream or in the table. */
   private[asof] def output(ofStream: Seq[Attribute], ofTable: Seq[Attribute]): Seq[Attribute] =

@@ -44,6 +44,10 @@ final case class AsOfOptions(
 }
 
 object AsOfOptions {
+
+  /** The argument with the table of the first rows, which is a DataFrame and so none of the options. */
+  private[asof] val Initial = "initial"
+
   private[tailrace] def of(document: CallDocument): AsOfOptions = AsOfOptions(
     leftTime = document("left_time").text,
     rightTime = document("right_time").text,

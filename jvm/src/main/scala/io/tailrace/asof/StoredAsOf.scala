@@ -51,7 +51,7 @@ final case class StoredAsOf(columns: JoinColumns, settings: AsOfSettings) extend
     mayLack = Seq(JoinCheckpoint.FirstInputs)
   )
 
-  override def firstInputs: Seq[String] = if (settings.hasInitial) Seq(InitialRows.Argument) else Nil
+  override def firstInputs: Seq[String] = if (settings.hasInitial) Seq(AsOfOptions.Initial) else Nil
 
   override def createMetrics(context: SparkContext): Map[String, SQLMetric] = AsOfMetrics.create(context)
   override def onDriver(exec: PlannedJoin): StoredJoinDriver = new AsOfDriver(settings, exec)

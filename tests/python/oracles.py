@@ -47,13 +47,12 @@ class JoinOracle:
 
     A row is late when its time is not after the watermark of the previous step. A late right row is accepted
     if by its time it may match a left row whose window is open. So is a late left row whose window is open,
-    unless the join gives pairs or `late_lefts` is false.
+    but not for pairs.
     """
 
     before: int
     after: int
     delay: int
-    late_lefts: bool = True
     left: list[Row] = field(default_factory=list)
     right: list[Row] = field(default_factory=list)
     waiting: list[Row] = field(default_factory=list)
@@ -72,7 +71,7 @@ class JoinOracle:
         self, left: Sequence[Row], right: Sequence[Row]
     ) -> tuple[list[tuple[int, list[int]]], list[tuple[int, int]]]:
         """The groups and the pairs that this step emits."""
-        grouped = [r for r in left if self._is_open(r) or self._on_time("left", r)]
+        grouped = [r for r in left if self._on_time("left", r) or r.second + self.after > self.watermark]
         new_left = [r for r in grouped if r.second > self.watermark]
         new_right = [r for r in right if r.key is not None and (self._useful(r) or self._on_time("right", r))]
         pairs = [(le.id, r.id) for le in new_left for r in [*self.right, *new_right] if self._match(le, r)]
@@ -85,9 +84,6 @@ class JoinOracle:
         closed = [r for r in self.waiting if r.second + self.after <= self.watermark]
         self.waiting = [r for r in self.waiting if r.second + self.after > self.watermark]
         return sorted((le.id, self._group(le)) for le in closed), sorted(pairs)
-
-    def _is_open(self, left: Row) -> bool:
-        return self.late_lefts and left.second + self.after > self.watermark
 
     def _useful(self, right: Row) -> bool:
         return right.second + self.before > self.watermark - self.after

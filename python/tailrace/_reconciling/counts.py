@@ -224,6 +224,11 @@ class Totals:
         return self.missing + self.extra + self.differing
 
     @property
+    def ordered_reasons(self) -> list[tuple[tuple[str, str | None], int]]:
+        """The reasons as people read them: unexplained differences first, then the most frequent."""
+        return sorted(self.reasons.items(), key=lambda one: (one[0][1] is not None, -one[1]))
+
+    @property
     def per_thousand(self) -> float | None:
         """Differences per thousand rows of the batch answer; None if it has no row and there are some."""
         return _per_thousand(self.differences, self.batch_rows)

@@ -83,7 +83,7 @@ class Sides:
 
 
 def value_or(frame: DataFrame, name: str, other: Column) -> Column:
-    """A column of a frame, or another value if it hasn't the column."""
+    """A column of a frame, or another value if it lacks the column."""
     return F.coalesce(arguments.named(name), other) if name in frame.columns else other
 
 
@@ -100,8 +100,8 @@ def outcomes(sides: Sides, *, with_aside: bool = False, by_content: bool = False
         with_aside: adds `aside`, the rows of the key that are no ordinary ones, and `whole`, the content that
             the answer has without its sample.
         by_content: compares the rows of repeated keys. Rows of equal content are taken away from both sides.
-            Of those that are left, one of each side makes a pair that differs, and the rest of one side is
-            missing or extra. It takes one more aggregation of all rows.
+            Then one row of each side makes a pair that differs, and the rest of one side is missing or extra.
+            It takes another aggregation of all rows.
     """
     subject, keys = sides.subject, sides.keys()
     rows = sides.rows("landed", "batch", *(("aside", "whole") if with_aside else ()))

@@ -91,7 +91,7 @@ def page(totals: Totals, windows: Sequence[WindowCounts], length: int, keys: Seq
         windows=listed,
         left_out=len(windows) - len(listed),
         length=dt.timedelta(microseconds=length),
-        reasons=sorted(totals.reasons.items(), key=lambda one: (one[0][1] is not None, -one[1])),
+        reasons=totals.ordered_reasons,
         keys=[row.asDict() for row in keys],
         samples=any(of.landed.weight != of.landed.rows for one in compared for of in one.labels.values()),
     )

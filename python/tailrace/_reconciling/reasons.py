@@ -218,7 +218,7 @@ def _with_final_versions(found: DataFrame, sides: Sides) -> DataFrame:
 
 
 def _value(subject: Subject, name: str) -> Column | None:
-    """The value of a column in an outcome; None if the outcome hasn't the column."""
+    """The value of a column in an outcome; None if the outcome lacks the column."""
     if name in subject.keys:
         return F.col(f"k{subject.keys.index(name)}")
     if name in subject.columns:

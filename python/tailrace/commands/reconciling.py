@@ -29,7 +29,7 @@ DEFINITION names a variable in a Python file or module: what tailrace.examples h
 DataFrame, or a function that takes the Spark session and returns one of the two.
 
 The exit code is 0 if nothing differs, or if each difference has a known reason; 1 if a difference has none,
-if no window was compared, or if the command failed; 2 if the arguments make no sense.
+if no window was compared, or if the command failed; 2 if the arguments are invalid.
 """
 
 
@@ -179,7 +179,7 @@ def _parts(result: Reconciliation) -> list[Any]:
     from tailrace._reconciling.page import verdict
     from tailrace.commands.terminal import Table
 
-    reasons = sorted(result.totals.reasons.items(), key=lambda one: (one[0][1] is not None, -one[1]))
+    reasons = result.totals.ordered_reasons
     rows = [(kind, reason or "none known", f"{count:,}") for (kind, reason), count in reasons]
     table = [Table(("kind", "reason", "rows"), rows, right=frozenset({2}))] if rows else []
     return [verdict(result.totals), *table]

@@ -1,24 +1,13 @@
 package io.tailrace.label
 
-import io.tailrace.common.TailraceConf
+import io.tailrace.common.{TailraceAnalysisException, TailraceConf}
 import io.tailrace.testkit.StreamHarness.{join, options}
-import io.tailrace.testkit.Times.{micros, seconds}
-import io.tailrace.testkit.{Emitted, Engaged, Served, SlowSuite, SparkSuite, StreamHarness}
+import io.tailrace.testkit.Times.micros
+import io.tailrace.testkit.{Emitted, JoinQueries, Served, SlowSuite, SparkSuite, StreamHarness}
 
 /** A left row behind the watermark is joined as long as its window is open. */
-class LateImpressionsSuite extends SparkSuite with SlowSuite {
-  private def served(t: Double, id: Int, k: String = "k") = Served(k, seconds(t), id)
-  private def engaged(t: Double, id: Int, k: String = "k") = Engaged(k, seconds(t), id)
+class LateImpressionsSuite extends SparkSuite with SlowSuite with JoinQueries {
   private val after10 = options("10 seconds").copy(releaseEvery = Some("batch"))
-  private val far = (Seq(served(1000, 99, "end")), Seq(engaged(1000, 99, "nobody")))
-
-  private def query(o: JoinOptions, settings: (String, Any)*)(body: StreamHarness => Unit): Unit =
-    withConf(settings: _*) {
-      withDirectory(d => body(new StreamHarness(spark, d)(join(o)).start()))
-    }
-
-  private def groups(h: StreamHarness): Map[Int, Seq[Int]] =
-    h.all.filter(e => e.key == "k" && e.mark.isEmpty).flatMap(e => e.id.map(_ -> e.labels)).toMap
 
   private def counts(h: StreamHarness): (Long, Long) =
     (h.total(LabelMetrics.LateLeftRowsAccepted), h.total(LabelMetrics.LateLeftRows))
@@ -104,12 +93,13 @@ class LateImpressionsSuite extends SparkSuite with SlowSuite {
   }
 
   Seq(
-    after10.copy(how = "inner", releaseEvery = None) -> "TAILRACE_OPTION_CONFLICT",
+    after10.copy(how = "inner", releaseEvery = None) -> "TAILRACE_JOIN_OPTION_CONFLICT",
     after10.copy(`match` = "first", release = "decided") -> "TAILRACE_OPTION_CONFLICT"
   ).foreach { case (o, condition) =>
     test(s"it is refused with how = ${o.how}, release = ${o.release}") {
-      val refused = intercept[Exception](o.copy(lateImpressions = Some(true)).settings)
-      assert(refused.getMessage.contains("late_impressions"), condition)
+      val refused =
+        intercept[TailraceAnalysisException](o.copy(lateImpressions = Some(true)).settings)
+      assert(refused.getCondition == condition && refused.getMessage.contains("late_impressions"))
     }
   }
 }

@@ -1,24 +1,13 @@
 package io.tailrace.label
 
 import io.tailrace.common.TailraceConf
-import io.tailrace.testkit.StreamHarness.{join, options}
-import io.tailrace.testkit.Times.{micros, seconds}
-import io.tailrace.testkit.{Emitted, Engaged, Served, SlowSuite, SparkSuite, StreamHarness}
+import io.tailrace.testkit.StreamHarness.options
+import io.tailrace.testkit.Times.micros
+import io.tailrace.testkit.{Emitted, Engaged, JoinQueries, SlowSuite, SparkSuite, StreamHarness}
 
 /** A right row behind the watermark is matched as long as its left row waits. */
-class LateLabelsSuite extends SparkSuite with SlowSuite {
-  private def served(t: Double, id: Int, k: String = "k") = Served(k, seconds(t), id)
-  private def engaged(t: Double, id: Int, k: String = "k") = Engaged(k, seconds(t), id)
+class LateLabelsSuite extends SparkSuite with SlowSuite with JoinQueries {
   private val after10 = options("10 seconds")
-  private val far = (Seq(served(1000, 99, "end")), Seq(engaged(1000, 99, "nobody")))
-
-  private def query(o: JoinOptions, settings: (String, Any)*)(body: StreamHarness => Unit): Unit =
-    withConf(settings: _*) {
-      withDirectory(d => body(new StreamHarness(spark, d)(join(o)).start()))
-    }
-
-  private def groups(h: StreamHarness): Map[Int, Seq[Int]] =
-    h.all.filter(e => e.key == "k" && e.mark.isEmpty).flatMap(e => e.id.map(_ -> e.labels)).toMap
 
   /** Left rows at 92 and 95 wait, and the watermark is at 100. */
   private def at100(h: StreamHarness): Unit = {

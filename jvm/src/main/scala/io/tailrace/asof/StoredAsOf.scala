@@ -48,10 +48,10 @@ final case class StoredAsOf(columns: JoinColumns, settings: AsOfSettings) extend
       PinnedSetting.duration(JoinCheckpoint.Delay, settings.window.delay),
       PinnedSetting.optional(JoinCheckpoint.MaxAge, settings.window.maxAge.map(PinnedSetting.text(_)))
     ),
-    mayLack = Seq(JoinCheckpoint.FirstInputs)
+    mayLack = Seq(JoinCheckpoint.FirstInput)
   )
 
-  override def firstInputs: Seq[String] = if (settings.hasInitial) Seq(AsOfOptions.Initial) else Nil
+  override def firstInput: Option[String] = Option.when(settings.hasInitial)(AsOfOptions.Initial)
 
   override def createMetrics(context: SparkContext): Map[String, SQLMetric] = AsOfMetrics.create(context)
   override def onDriver(exec: PlannedJoin): StoredJoinDriver = new AsOfDriver(settings, exec)

@@ -37,19 +37,17 @@ private[join] object CheckpointBinding {
     } else resume(directory, conf, batchId, join, sources)
   }
 
-  /** Batch 0 runs again, and without its tables their rows would be in no batch. */
+  /** Batch 0 runs again, and without its table the rows of that would be in no batch. */
   private def checkFirst(directory: Path, written: JoinCheckpoint, join: StoredJoin): Unit = {
-    val begun = written.settings.get(JoinCheckpoint.FirstInputs).toSeq.flatMap(_.split(", "))
-    val missing = begun.diff(join.firstInputs).map { argument =>
-      s"`$argument` was given and is not given now, and the first micro-batch, which reads it, isn't committed"
+    written.settings.get(JoinCheckpoint.FirstInput).filterNot(join.firstInput.contains).foreach { argument =>
+      val refused =
+        s"`$argument` was given and is not given now, and the first micro-batch, which reads it, isn't committed"
+      throw Errors.checkpointIncompatible(directory.toString, Seq(refused))
     }
-    if (missing.nonEmpty) throw Errors.checkpointIncompatible(directory.toString, missing)
   }
 
   private def first(join: StoredJoin, batchId: Long): Option[(String, String)] =
-    Option.when(batchId == 0 && join.firstInputs.nonEmpty)(
-      JoinCheckpoint.FirstInputs -> join.firstInputs.mkString(", ")
-    )
+    join.firstInput.filter(_ => batchId == 0).map(JoinCheckpoint.FirstInput -> _)
 
   private def resume(
       directory: Path,

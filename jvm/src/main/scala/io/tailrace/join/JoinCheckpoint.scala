@@ -102,8 +102,8 @@ object JoinCheckpoint {
   val Credits = "credits: "
   val LeftKeys = "on (left)"
 
-  /** Arguments of which batch 0 reads the tables. Only batch 0 compares it. */
-  val FirstInputs = "read by batch 0"
+  /** The argument of which batch 0 reads the table. Only batch 0 compares it. */
+  val FirstInput = "read by batch 0"
 
   /** A key column that no argument names: the parts of salted keys. It never changes. */
   val Part: String = OwnNames.of("part")

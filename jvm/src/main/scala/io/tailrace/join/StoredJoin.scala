@@ -50,10 +50,10 @@ trait StoredJoin {
     */
   def keptColumns: Option[Set[String]] = None
 
-  /** Arguments with tables that the first micro-batch reads into the state. Until it is committed, a query that resumes
-    * has to have them.
+  /** The argument with a table that the first micro-batch reads into the state. Until it is committed, a query that
+    * resumes has to have it.
     */
-  def firstInputs: Seq[String] = Nil
+  def firstInput: Option[String] = None
 
   /** The metrics that only this kind of join has. */
   def createMetrics(context: SparkContext): Map[String, SQLMetric]

@@ -89,7 +89,7 @@ final case class JoinSettings(
     */
   def lateLabelsWiden: Boolean = !isGrouped && window.before > 0
 
-  /** Whether a left row behind the watermark is taken as long as its window is open. Lazy matching keeps all right rows
+  /** True if a left row behind the watermark is taken as long as its window is open. Lazy matching keeps all right rows
     * of such a window for the left rows that are buffered. Other strategies have evicted some of them.
     */
   def takesLateLefts: Boolean =

@@ -309,11 +309,12 @@ private[label] final class LabelBatch(
 
   val window: JoinWindow = settings.window
 
+  private def watermarkBefore: Long = Math.max(times.lateWatermark, store.operatorTime)
+
   /** Left rows up to this time have all matches that they get. Where matches are found on arrival, those whose
     * window had closed before it grew keep what they have: right rows that the longer one has may have been evicted.
     */
   val decidedThrough: Long = {
-    val watermarkBefore = Math.max(times.lateWatermark, store.operatorTime)
     val grown = times.earlier.filter(_ => settings.matchesOnArrival).map(_.leftExpiry(watermarkBefore))
     (grown ++ Seq(store.expiredThrough)).max
   }
@@ -324,7 +325,7 @@ private[label] final class LabelBatch(
   val closedThrough: Long = Math.max(decidedThrough, window.leftExpiry(times.lateWatermark))
 
   /** Left rows up to this time had windows that closed before `after` grew. Where left rows expire, they stay closed
-    * for those that arrive: another partition of before a rescale may have evicted their right rows, and late ones
+    * for those that arrive: another partition before a rescale may have evicted their right rows, and late ones
     * weren't taken. The state keeps it as its [[TailraceStateStore.operatorTime]]: a watermark for all other joins.
     */
   val shutThrough: Long =
@@ -335,11 +336,10 @@ private[label] final class LabelBatch(
     * never be emitted, and one that has missed its first version would have no version to compare the next one with.
     */
   val lateLeftsThrough: Long = {
-    val watermark = Math.max(times.lateWatermark, store.operatorTime)
-    if (settings.takesLateLefts)
-      Seq(store.expiredThrough, settings.firstWindow.leftExpiry(watermark), shutThrough).max
-    else if (settings.isGrouped) Math.max(store.expiredThrough, times.lateWatermark)
-    else times.lateWatermark
+    val late =
+      if (settings.takesLateLefts) Math.max(settings.firstWindow.leftExpiry(watermarkBefore), shutThrough)
+      else times.lateWatermark
+    if (settings.isGrouped) Math.max(store.expiredThrough, late) else late
   }
 
   /** Left rows up to this time have their window closed by the watermark, and their release step has begun. */

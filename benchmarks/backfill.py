@@ -16,6 +16,7 @@ import shutil
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,9 +105,9 @@ def main() -> int:
             for engine in list(costs)[:: 1 if i % 2 == 0 else -1]:
                 checkpoint = f"{work}/checkpoint-{i}"
                 if engine == "batch":
-                    cost = _cost(lambda: _batch(spark, data.path), jvm, data)
+                    cost = _cost(partial(_batch, spark, data.path), jvm, data)
                 else:
-                    cost = _cost(lambda at=checkpoint: _backfill(spark, data.path, at, a.step), jvm, data)
+                    cost = _cost(partial(_backfill, spark, data.path, checkpoint, a.step), jvm, data)
                     shutil.rmtree(checkpoint)
                 print(f"round {i + 1}, {engine}: {cost.seconds:.2f} s, CPU {cost.cpu:.2f} s", flush=True)
                 if i >= a.cold:

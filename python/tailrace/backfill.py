@@ -6,7 +6,7 @@ import datetime as dt
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
@@ -193,7 +193,7 @@ def backfill(
         )
         starts = begun["starts"]
         if not state["handedOver"]:
-            if state["read"] < len(starts):
+            if not state["isWhole"]:
                 _read(pipeline, tables, ends, starts, path)
             calls.ask("hand_over", spark, checkpoint=path)
         state = calls.ask("backfill_state", spark, checkpoint=path)
@@ -231,8 +231,9 @@ def _ends(
 def _by_table(argument: str, value: object, tables: Mapping[str, DataFrame]) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         return dict.fromkeys(tables, value)
-    _check_names(argument, value, tables)
-    return value
+    given = cast("Mapping[str, Any]", value)
+    _check_names(argument, given, tables)
+    return given
 
 
 def _check_names(argument: str, given: Mapping[str, Any], tables: Iterable[str]) -> None:

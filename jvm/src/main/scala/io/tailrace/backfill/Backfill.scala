@@ -12,9 +12,15 @@ import io.tailrace.ops.rewrite.StoppedQuery
   *
   * @param plan       none: it hasn't begun
   * @param read       slices of micro-batches that are complete
-  * @param handedOver whether the query goes on with its live sources
+  * @param isWhole    whether all are, and no further micro-batch has begun
+  * @param handedOver whether the query resumes with its live sources
   */
-final case class BackfillState(plan: Option[BackfillPlan], read: Int, handedOver: Boolean)
+final case class BackfillState(
+    plan: Option[BackfillPlan],
+    read: Int,
+    isWhole: Boolean,
+    handedOver: Boolean
+)
 
 /** A query that reads history first, and then goes on with live sources, on one checkpoint:
   *
@@ -53,6 +59,8 @@ private[tailrace] final class Backfill(session: SparkSession, checkpoint: String
     BackfillState(
       found,
       if (handedOver) found.fold(0)(_.starts.size) else read.map(_.read).minOption.getOrElse(0),
+      // The micro-batch without rows that follows the last slice may have been killed.
+      handedOver || (read.nonEmpty && read.forall(_.isLast) && begun == completed),
       handedOver
     )
   }
@@ -80,8 +88,7 @@ private[tailrace] final class Backfill(session: SparkSession, checkpoint: String
       val query = new StoppedQuery(session, checkpoint, "the hand-over of a backfill")
       query.alone {
         query.checkStopped()
-        val isWhole = before.plan.exists(_.starts.size == before.read) && !query.isCutOff
-        if (!isWhole)
+        if (!before.isWhole)
           throw BackfillErrors.unfinished(checkpoint, before.read, before.plan.fold(0)(_.starts.size))
         if (!query.isNewestCommand) throw query.inUse
         Seq(query.completed - 1, query.completed).filter(query.spark.begunBatches.contains).foreach { batch =>

@@ -38,10 +38,12 @@ final case class Slices(starts: IndexedSeq[Long]) {
   def rows(time: Column, from: Int, until: Int, end: Option[Long]): Column = {
     def at(micros: Long) = timestamp_micros(lit(micros))
     val last = (starts.lift(until).toSeq ++ end).minOption
-    val begun = Option.when(from > 0)(time >= at(starts(from)))
-    val ended = last.map(time < at(_))
-    val timed = (begun ++ ended).reduceOption(_ && _).getOrElse(lit(true))
-    if (from == 0) timed || time.isNull else timed
+    val begun = Option.when(from > 0)(starts.lift(from)).flatten.map(time >= at(_))
+    val timed = (begun ++ last.map(time < at(_))).reduceOption(_ && _).getOrElse(lit(true))
+    // A micro-batch without rows that runs again begins and ends behind the last slice.
+    if (from >= until) lit(false)
+    else if (from == 0) timed || time.isNull
+    else timed
   }
 }
 

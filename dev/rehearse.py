@@ -7,7 +7,7 @@
 
 pip, configured as usual, downloads the wheel's dependencies into the index, and then installs tailrace into
 a new environment from the index alone. README's first example runs there and has to print what README shows.
-So have a newcomer's first three projects (walk.py), for which pip installs more packages from the index.
+So have a newcomer's first four projects (walk.py), for which pip installs more packages from the index.
 The example runs a second time with `spark-submit --packages`, without the package's jars. The PATH has
 neither javac nor sbt. Standard library only, and pip.
 """

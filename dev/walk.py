@@ -1,8 +1,8 @@
-"""A newcomer's first three projects, where Tailrace was installed from an index: `dev/rehearse.py` runs them.
+"""A newcomer's first four projects, where Tailrace was installed from an index: `dev/rehearse.py` runs them.
 
 They are those of the documentation: training examples with several labels in two runs, hours that two
-queries and the watermark server complete, and tests of one's own pipeline. The programs have to print what
-their pages show. Standard library only.
+queries and the watermark server complete, a month of history that goes live, and tests of one's own
+pipeline. The programs have to print what their pages show. Standard library only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # The extra of the tutorial about two queries, and what runs the tests.
 REQUIRED = ("server", "pytest")
-TUTORIALS = ("several-labels", "two-queries")
+TUTORIALS = ("several-labels", "two-queries", "history-to-live")
 _TESTING = "docs/guides/testing.md"
 # Those that crash and kill take longer than all else: tests/python/test_readme.py runs them.
 _TESTS = ("clock", "batch")
@@ -40,7 +40,7 @@ def own_tests(root: Path) -> dict[str, str]:
 
 
 def walk(root: Path, place: Path, python: Path, environ: Mapping[str, str], step: Callable[..., str]) -> None:
-    """Runs all three.
+    """Runs all four.
 
     Args:
         root: the checkout whose documentation is followed.

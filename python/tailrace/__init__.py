@@ -1,13 +1,13 @@
 """Tailrace: event-time joins for Spark Structured Streaming that emit each row once, complete.
 
-`configure` readies a session, `join` joins two streams in it, `examples` makes training examples with
-several labels, `as_of` adds the newest row of another stream, `filter_replays` reads an at-least-once topic
-once, `accurate_watermark` waits for the hosts that lag, `write_windows` lands windows that tell when they
-are complete, `write_table` writes Delta and Iceberg tables, `recursively` feeds results back, `sync_join`
-joins topics within seconds, `rescale` changes the number of a checkpoint's state partitions, `erase` takes
-rows out of it, `export_state` and `import_state` make tables of it and it of tables, `label_maturity` says
-how long labels take, `preflight` what a join would hold, `reconcile` whether landed rows are those of the
-batch answer, and every refusal is a `TailraceError`.
+`configure` readies a session, `join` joins two streams in it, `examples` makes training examples with several
+labels, `as_of` adds the newest row of another stream, `filter_replays` reads an at-least-once topic once,
+`accurate_watermark` waits for the hosts that lag, `write_windows` lands windows that tell when they are
+complete, `write_table` writes Delta and Iceberg tables, `recursively` feeds results back, `sync_join` joins
+topics within seconds, `backfill` reads history before the live streams, `rescale` changes the number of a
+checkpoint's state partitions, `erase` takes rows out of it, `export_state` and `import_state` make tables of
+it and it of tables, `label_maturity` says how long labels take, `preflight` what a join would hold,
+`reconcile` whether landed rows are those of the batch answer, and every refusal is a `TailraceError`.
 On the command line, `tailrace doctor` says what an installation lacks and `tailrace demo` shows it at work.
 """
 
@@ -15,6 +15,7 @@ from tailrace._installation.jar import jar_path
 from tailrace._version import __version__
 from tailrace.as_of import as_of
 from tailrace.attribution import Attribution, first_touch, last_touch, linear, position, time_decay
+from tailrace.backfill import Backfill, backfill
 from tailrace.erasing import erase
 from tailrace.errors import (
     TailraceError,
@@ -54,6 +55,7 @@ from tailrace.windows import window_report, write_windows
 
 __all__ = [
     "Attribution",
+    "Backfill",
     "Examples",
     "Preflight",
     "Reason",
@@ -72,6 +74,7 @@ __all__ = [
     "__version__",
     "accurate_watermark",
     "as_of",
+    "backfill",
     "configure",
     "erase",
     "examples",

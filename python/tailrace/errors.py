@@ -84,7 +84,10 @@ class TailraceRecursionError(TailraceError):
 
 
 class TailraceStateError(TailraceError):
-    """A checkpoint or state file that is another query's, or damaged (`TAILRACE_{STATE,CHECKPOINT}_*`)."""
+    """A checkpoint or state file that is another query's, or damaged.
+
+    `TAILRACE_{STATE,CHECKPOINT,BACKFILL}_*`.
+    """
 
 
 class TailraceMemoryError(TailraceError):
@@ -104,7 +107,7 @@ _PREFIXES: Mapping[type[TailraceError], tuple[str, ...]] = {
     TailraceWatermarkError: ("WATERMARK_", "WINDOWS_"),
     TailraceTableError: ("TABLE_",),
     TailraceRecursionError: ("RECURSION_",),
-    TailraceStateError: ("STATE_", "CHECKPOINT_"),
+    TailraceStateError: ("STATE_", "CHECKPOINT_", "BACKFILL_"),
     TailraceServerError: ("SERVER_",),
 }
 
@@ -133,6 +136,7 @@ _BY_CALL: Mapping[str, type[TailraceError]] = {
     "tailrace.reading.ray_dataset": TailraceWatermarkError,
     "tailrace.write_table": TailraceTableError,
     "tailrace.recursively": TailraceRecursionError,
+    "tailrace.backfill": TailraceStateError,
 }
 
 

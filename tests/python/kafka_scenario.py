@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
+import kafka_backfill
 import kafka_producers
 import tailrace
 from kafka_synced import synced, synced_again
@@ -167,6 +168,8 @@ def main() -> None:
         "anew": kafka_producers.anew,
         "spread": kafka_producers.spread,
         "merged": kafka_producers.merged,
+        "backfill-by-position": kafka_backfill.by_position,
+        "backfill-by-time": kafka_backfill.by_time,
     }
     scenario = Scenario(servers, Path(root))
     # Several of them in one Spark, if they are named with commas between.

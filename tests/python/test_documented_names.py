@@ -18,6 +18,11 @@ CONDITIONS = "jvm/src/main/resources/error/tailrace-error-conditions.json"
 
 # Names of Spark's that the documents mention: of its progress, its triggers and its functions.
 OF_SPARK = {
+    "endingOffsets",
+    "startingOffsets",
+    "startingTimestamp",
+    "startingVersion",
+    "versionAsOf",
     "maxFilesPerTrigger",
     "endOffset",
     "allRemovalsTimeMs",

@@ -194,3 +194,15 @@ def test_a_synced_join_that_failed_before_its_batch_was_committed_goes_on(
     for name in ("plain", "held back", "available now"):
         assert found[name]["ends"] == ["failed", "done"], name
         assert found[name]["rows"] == sorted([f"k{i}", True] for i in range(13)), name
+
+
+def test_a_backfill_ends_at_an_offset_or_at_a_time(kafka_broker: KafkaBroker, tmp_path: Path) -> None:
+    for topic, partitions in (("topic-1", 4), ("topic-2", 2), ("timed", 2)):
+        kafka_broker.create_topic(topic, partitions)
+    found = _run(kafka_broker, tmp_path, "backfill-by-position,backfill-by-time")
+    position = found["backfill-by-position"]
+    assert position["of the table"] == 400 < position["written"]
+    assert position["read"] == list(range(400))
+    # Each record pairs with those of its key in ten seconds from its own time on: itself and the next one.
+    pairs = [[n, m] for n in range(400) for m in (n, n + 10) if m < 400]
+    assert found["backfill-by-time"]["pairs"] == pairs

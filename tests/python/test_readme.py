@@ -247,6 +247,19 @@ def test_the_reconciliation_is_the_one_that_is_shown(
     assert spark.range(1).count() == 1
 
 
+def test_the_backfill_is_the_one_that_is_shown(
+    spark: SparkSession, repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, shown = pages.shown_example(repository, f"{GUIDES}/backfill.md", "backfill")
+    folders = ("impressions-table", "clicks-table", "impressions", "clicks", "examples", "checkpoint")
+    code = code.replace('"impressions": ', "IMPRESSIONS: ").replace('"clicks": ', "CLICKS: ")
+    code = _below(tmp_path, code, *folders)
+    code = code.replace("IMPRESSIONS: ", '"impressions": ').replace("CLICKS: ", '"clicks": ')
+    exec(code, {})  # noqa: S102
+    assert capsys.readouterr().out.strip() == shown.strip()
+    assert spark.range(1).count() == 1
+
+
 def test_the_example_with_pandas_gives_what_it_shows(
     spark: SparkSession, repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,10 +40,11 @@ def _right(repository: Path) -> dict[str, str]:
     return {name: shown for name, (_, shown) in walk.projects(repository).items()} | {"tests": PASSED}
 
 
-def test_three_projects_that_print_what_their_pages_show(repository: Path, tmp_path: Path) -> None:
+def test_four_projects_that_print_what_their_pages_show(repository: Path, tmp_path: Path) -> None:
     steps = Steps(**_right(repository))
     _walk(repository, tmp_path, steps)
     assert steps.files == {
+        "history-to-live": ["program.py"],
         "several-labels": ["program.py"],
         "two-queries": ["program.py"],
         "tests": ["test_batch.py", "test_clock.py"],

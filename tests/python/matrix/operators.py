@@ -250,10 +250,12 @@ OPERATORS: dict[str, Operator] = {
 # What is public and makes no part of a query: commands on checkpoints, measurements, functions of columns.
 OTHERS = frozenset(
     {
-        *("Attribution", "Examples", "Preflight", "Reason", "Reconciliation"),
+        *("Attribution", "Backfill", "Examples", "Preflight", "Reason", "Reconciliation"),
         *(name for name in tailrace.__all__ if name.startswith("Tailrace") or name == "__version__"),
         *("configure", "erase", "export_state", "import_state", "rescale", "jar_path"),
         *("label_maturity", "merge_maturity", "preflight", "reconcile", "window_report"),
+        # The query is the user's, with any of these operators: `test_backfill.py`.
+        "backfill",
         # A session needs a library for it: `tables_of_library.py`.
         "write_table",
         *("merge_stream_metadata", "parse_stream_metadata", "producer_id", "source_partition"),

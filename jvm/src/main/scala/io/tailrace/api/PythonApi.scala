@@ -14,6 +14,7 @@ import org.json4s.jackson.Serialization
 import org.json4s.{Extraction, JBool, JField, JInt, JObject, JString, JValue, NoTypeHints}
 
 import io.tailrace.asof.AsOfOptions
+import io.tailrace.backfill.{Backfill, BackfillPlan, BackfilledStream, Slices}
 import io.tailrace.common.{Arguments, CallDocument, Errors}
 import io.tailrace.examples.{ExampleFeatures, ExampleLabel, ExampleOptions}
 import io.tailrace.label.{JoinOptions, SampledState}
@@ -139,12 +140,22 @@ object PythonApi {
         result.fold(call.argument)(call.result)
       }
     },
+    // A table as a stream of its slices.
+    "backfill_stream" -> { document =>
+      val (table, time, slices) =
+        (frame(document), document("event_time").text, Slices(startsOf(document)))
+      val until = document.get("until").map(_.long)
+      _ => Backfill.stream(table, time, slices, until)
+    },
     // A batch DataFrame with values that Arrow and Python have.
     "readable" -> { document =>
       val rows = frame(document)
       _ => ReadableRows.of(rows)
     }
   )
+
+  private def startsOf(document: CallDocument): IndexedSeq[Long] =
+    document("starts").list.map(_.long).toIndexedSeq
 
   private def frame(document: CallDocument): DataFrame = document("frame").frame
 
@@ -233,6 +244,25 @@ object PythonApi {
       val (checkpoint, options) = (document("checkpoint").text, EraseOptions.of(document))
       session => report(Tailrace.erase(session, checkpoint, options))
     },
+    "begin_backfill" -> { document =>
+      val (checkpoint, step) = (document("checkpoint").text, document("step").long)
+      val streams = document("streams").list.map(_.document).map { one =>
+        BackfilledStream(one("name").text, one.get("until").map(_.long))
+      }
+      val asked = BackfillPlan(streams, step, startsOf(document))
+      session => report(backfill(session, checkpoint).begin(asked))
+    },
+    "backfill_state" -> { document =>
+      val checkpoint = document("checkpoint").text
+      session => report(backfill(session, checkpoint).state())
+    },
+    "hand_over" -> { document =>
+      val checkpoint = document("checkpoint").text
+      session => {
+        backfill(session, checkpoint).handOver()
+        JBool(true)
+      }
+    },
     "export_state" -> { document =>
       val (checkpoint, to, isDry) =
         (document("checkpoint").text, document("to").text, document("dry_run").flag)
@@ -261,6 +291,9 @@ object PythonApi {
       }
     }
   )
+
+  private def backfill(session: SparkSession, checkpoint: String) =
+    new Backfill(SessionCheck.check(session), checkpoint)
 
   private def report(of: AnyRef): JValue = Extraction.decompose(of)(Serialization.formats(NoTypeHints))
 

@@ -1,0 +1,118 @@
+package io.tailrace.backfill
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.tailrace.{FrameStream, SparkPlans, SparkSession}
+
+import io.tailrace.checkpoint.SparkCheckpoint
+import io.tailrace.common.LiteralPath
+import io.tailrace.ops.rewrite.StoppedQuery
+
+/** How far a backfill is.
+  *
+  * @param plan       none: it hasn't begun
+  * @param read       slices of micro-batches that are complete
+  * @param isWhole    whether all are, and no further micro-batch has begun
+  * @param handedOver whether the query resumes with its live sources
+  */
+final case class BackfillState(
+    plan: Option[BackfillPlan],
+    read: Int,
+    isWhole: Boolean,
+    handedOver: Boolean
+)
+
+/** A query that reads history first, and then goes on with live sources, on one checkpoint:
+  *
+  * {{{
+  *   tables ------+                            one micro-batch per slice of time: [[SlicedTable]]
+  *                +--> the user's query --> the user's sink
+  *   live sources +                            from the next micro-batch on
+  *
+  *   offsets/29   {"tailrace_slices":30,"of":30}   becomes   -
+  *                {"tailrace_slices":30,"of":30}             -
+  * }}}
+  *
+  * After the last slice the sources' positions are taken out of Spark's log: a source without one begins where its own
+  * options say. State, watermark and the number of the micro-batch stay. So the query can't tell history from live rows,
+  * whatever its operators are, and neither can its sink.
+  *
+  *   - 1 Mar 00:00 to 30 Mar 24:00 are in the table, in 30 slices. `until` is 31 Mar 00:00
+  *   - Micro-batch 29 reads the rows of 30 Mar. The watermark is then 30 Mar 23:59; impressions of the last half hour
+  *     wait in the state for their clicks.
+  *   - The positions are taken out, at once or by the next call.
+  *   - Micro-batch 30 reads Kafka. A click of 31 Mar 00:05 finds its impression of 30 Mar 23:50.
+  */
+private[tailrace] final class Backfill(session: SparkSession, checkpoint: String) {
+  private val root: Path = LiteralPath.of(checkpoint)
+  private val conf = session.sessionState.newHadoopConf()
+  private val file = new BackfillFile(root, conf)
+
+  def state(): BackfillState = SparkCheckpoint.readable(checkpoint) {
+    val found = file.find
+    val log = new SparkCheckpoint(root, conf)
+    // Spark commits the newest batch, or none of this checkpoint has ended.
+    val completed = log.newestCompleted
+    val read = completed.flatMap(log.begun).fold(Seq.empty[SliceOffset])(_.sources.flatMap(SliceOffset.parse))
+    val begun = log.begunBatches.lastOption
+    val handedOver = begun.exists(log.begun(_).exists(_.sources.forall(SliceOffset.parse(_).isEmpty)))
+    BackfillState(
+      found,
+      if (handedOver) found.fold(0)(_.starts.size) else read.map(_.read).minOption.getOrElse(0),
+      // The micro-batch without rows that follows the last slice may have been killed.
+      handedOver || (read.nonEmpty && read.forall(_.isLast) && begun == completed),
+      handedOver
+    )
+  }
+
+  /** Notes what the backfill reads, or refuses another one than that which has begun.
+    *
+    * @return the plan that has begun
+    */
+  def begin(asked: BackfillPlan): BackfillPlan = SparkCheckpoint.readable(checkpoint) {
+    if (session.conf.getOption(Backfill.NamedSources).exists(_.toBoolean)) throw BackfillErrors.namedSources()
+    val found = file.find
+    if (found.isEmpty && new SparkCheckpoint(root, conf).begunBatches.nonEmpty)
+      throw BackfillErrors.otherQuery(checkpoint)
+    val plan = found.getOrElse(file.write(asked))
+    plan.difference(asked).foreach(difference => throw BackfillErrors.changed(checkpoint, difference))
+    plan
+  }
+
+  /** Takes the positions in the tables out of Spark's log. Two batches' entries have them: the newest, and the one
+    * before it, which Spark reads, too. The newest goes last, because it says whether this has been done.
+    */
+  def handOver(): Unit = SparkCheckpoint.readable(checkpoint) {
+    val before = state()
+    if (!before.handedOver) {
+      val query = new StoppedQuery(session, checkpoint, "the hand-over of a backfill")
+      query.alone {
+        query.checkStopped()
+        if (!before.isWhole)
+          throw BackfillErrors.unfinished(checkpoint, before.read, before.plan.fold(0)(_.starts.size))
+        if (!query.isNewestCommand) throw query.inUse
+        Seq(query.completed - 1, query.completed).filter(query.spark.begunBatches.contains).foreach { batch =>
+          query.checkAlone()
+          query.checkUnchanged()
+          query.spark.replaceEntry(batch, Backfill.withoutSlices(query.spark.entry(batch)))
+        }
+      }
+    }
+  }
+}
+
+private[tailrace] object Backfill {
+  private val NamedSources = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
+
+  /** Spark's word for a source that hasn't been read. */
+  private val Unread = "-"
+
+  private def withoutSlices(entry: Array[String]): String =
+    entry.map(line => if (SliceOffset.parse(line).isEmpty) line else Unread).mkString("\n")
+
+  /** A table as a stream. */
+  def stream(table: DataFrame, time: String, slices: Slices, until: Option[Long]): DataFrame = {
+    val session = SparkPlans.session(table)
+    SparkPlans.toFrame(session, FrameStream.of(session, new SlicedTable(table, time, slices, until)))
+  }
+}

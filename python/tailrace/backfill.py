@@ -1,0 +1,359 @@
+"""History first, then the live streams: one query, one checkpoint, one sink."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
+
+from tailrace._bridge import arguments, calls
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from tailrace.options import ColumnOrName, Duration
+
+_CALL = "tailrace.backfill"
+_LOG = logging.getLogger(__name__)
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
+# Each step is a micro-batch, which takes some tenths of a second at least.
+_MOST_STEPS = 100_000
+_POLL_SECONDS = 1
+
+
+@dataclass(frozen=True)
+class HistoryTable:
+    """What a table of a backfill has.
+
+    Attributes:
+        rows: how many rows the backfill reads.
+        untimed: how many of them have no event time. The first micro-batch reads them.
+        live: how many rows are at `until` or later. They are left out: the stream has them.
+        first: the earliest event time of the rows that are read; None without one.
+        last: the latest one.
+    """
+
+    rows: int
+    untimed: int
+    live: int
+    first: dt.datetime | None
+    last: dt.datetime | None
+
+
+class _Counted(NamedTuple):
+    counts: HistoryTable
+    starts: set[int]
+
+
+@dataclass(frozen=True)
+class Backfill:
+    """The result of `backfill`, or of its dry run.
+
+    Attributes:
+        checkpoint: the query's checkpointLocation.
+        steps: how many steps the history takes, a micro-batch each.
+        read: how many of them are complete.
+        done: whether all are, and the checkpoint is ready for the live streams.
+        tables: what the tables have, by name. None if the backfill had begun before: they aren't read again.
+    """
+
+    checkpoint: str
+    steps: int
+    read: int
+    done: bool
+    tables: Mapping[str, HistoryTable] | None
+    _pipeline: Callable[..., DataStreamWriter] = field(repr=False)
+    _ends: Mapping[str, tuple[str, dt.datetime | None]] = field(repr=False)
+
+    def live(self, **streams: DataFrame) -> DataStreamWriter:
+        """The query with its live streams in place of the tables.
+
+            history.live(impressions=impressions, clicks=clicks).start()
+
+        The first start reads each stream from the position that the stream's own options name, and later
+        ones resume where the query stopped. Rows before `until` are filtered out. So a stream may begin
+        early, and should, by a margin for rows that were written out of order. It mustn't begin later than
+        `until`.
+
+        Args:
+            **streams: a stream for each table, with the same columns. Each has one source: a union is made in
+                the pipeline.
+
+        Returns:
+            The pipeline's writer with the checkpoint. Add a trigger if you need one, and start it.
+
+        Raises:
+            TailraceStateError: a DataFrame is no stream, or has no such event time.
+            TypeError: a stream is missing or has no table, or it was a dry run.
+        """
+        if not self.done:
+            raise TypeError("A dry run has no live query: call `tailrace.backfill` without `dry_run`.")
+        _check_names("streams", streams, self._ends)
+        for name, (time, _) in self._ends.items():
+            _check(streams[name], name, time, streams=True)
+        filtered = {name: _live(streams[name], *end) for name, end in self._ends.items()}
+        return _writer(self._pipeline, filtered, self.checkpoint)
+
+
+def backfill(
+    pipeline: Callable[..., DataStreamWriter],
+    tables: Mapping[str, DataFrame],
+    *,
+    time: ColumnOrName | Mapping[str, ColumnOrName],
+    until: dt.datetime | Mapping[str, dt.datetime | None] | None,
+    checkpoint: str | os.PathLike[str],
+    step: Duration = "1 day",
+    dry_run: bool = False,
+) -> Backfill:
+    """Reads history from tables into a query that then resumes with live streams.
+
+        def pipeline(impressions, clicks):
+            examples = tailrace.join(
+                impressions.withWatermark("shown_at", "10 minutes"),
+                clicks.withWatermark("clicked_at", "10 minutes"),
+                on="impression_id", ...
+            )
+            return examples.writeStream.format("parquet").option("path", "/data/examples")
+
+        history = tailrace.backfill(
+            pipeline,
+            {"impressions": spark.table("impressions"), "clicks": spark.table("clicks")},
+            time={"impressions": "shown_at", "clicks": "clicked_at"},
+            until=datetime(2026, 3, 31, tzinfo=UTC),
+            checkpoint="/data/checkpoint",
+        )
+        history.live(impressions=impressions_topic, clicks=clicks_topic).start()
+
+    The query reads the tables first, in the order of time, and then the streams.
+    State, watermark and sink stay, so the result is that of one query over all rows: an impression before
+    `until` finds its clicks after it. The pipeline may have any operators: joins, features, windows,
+    deduplication, Spark's own. No row of the tables is late.
+
+    A micro-batch reads the rows of one `step` from all tables. The sink is written from the first one on. A
+    backfill that was stopped, by an error or a kill, resumes when it is called again with the same arguments.
+    When all steps have been read, it returns at once and reads no table, so a program that resumes its live
+    query calls it, too. Rows that are added to the tables between two calls are read if their step hasn't
+    been.
+
+    Args:
+        pipeline: makes the query of a DataFrame for each table, which are given by name. It returns the
+            writer, with format and options, and doesn't start it. It is called for the tables, and again for
+            the streams, and must make the same query both times.
+        tables: batch DataFrames, by the names of the pipeline's arguments.
+        time: the event time of the tables, a timestamp column; by name of the table if they differ.
+        until: rows of the tables before this time are history; rows from it on are live. A time with a zone,
+            up to which the tables are complete; by name of the table if they differ. None: all rows of the
+            table are history, and all of the stream are live. Then the stream must begin exactly behind the
+            table, for instance at the offsets of Kafka at which the table's read ended.
+        checkpoint: the query's checkpointLocation: a new directory, or that of the same backfill.
+        step: how much time a micro-batch reads. Each scans the tables for its rows, which tables that are
+            partitioned or sorted by time answer from few files. A longer one needs more memory and disk.
+        dry_run: whether only to read the tables' times and count. Nothing is written.
+
+    Returns:
+        How far the backfill is, and the live query.
+
+    Raises:
+        TailraceStateError: the checkpoint is another query's, or the backfill began with other arguments; a
+            DataFrame is no table, or has no such event time.
+        TailraceSessionError: the session lacks the jar or the extension.
+        TypeError: an argument has a wrong Python type, or names no table.
+    """
+    arguments.kind(tables, Mapping, "tables")
+    arguments.flag(dry_run, "dry_run")
+    if not tables:
+        raise TypeError("`tables` has no table: give one for each argument of the pipeline.")
+    spark = _session(tables)
+    ends = _ends(tables, time, until)
+    for name, (column, _) in ends.items():
+        _check(tables[name], name, column, streams=False)
+    path = arguments.path(checkpoint, "checkpoint")
+    micros = calls.microseconds(spark, _CALL, "step", arguments.duration(step, "step"), least=1)
+    state = calls.ask("backfill_state", spark, checkpoint=path)
+    plan, counted = state.get("plan"), dict[str, _Counted]()
+    if plan is None:
+        counted = {name: _count(tables[name], *end, micros) for name, end in ends.items()}
+    starts = plan["starts"] if plan else _starts(counted.values(), micros)
+    if not dry_run:
+        streams = [
+            {"name": name, "until": None if end is None else _micros(end)} for name, (_, end) in ends.items()
+        ]
+        begun = calls.ask(
+            "begin_backfill", spark, checkpoint=path, streams=streams, step=micros, starts=starts
+        )
+        starts = begun["starts"]
+        if not state["handedOver"]:
+            if not state["isWhole"]:
+                _read(pipeline, tables, ends, starts, path)
+            calls.ask("hand_over", spark, checkpoint=path)
+        state = calls.ask("backfill_state", spark, checkpoint=path)
+    done = not dry_run and state["handedOver"]
+    found = {name: table.counts for name, table in counted.items()} if plan is None else None
+    return Backfill(path, len(starts), state["read"], done, found, pipeline, ends)
+
+
+def _session(tables: Mapping[str, DataFrame]) -> SparkSession:
+    for name, table in tables.items():
+        arguments.text(name, "tables")
+        arguments.frame(table, f"tables[{name!r}]")
+    return next(iter(tables.values())).sparkSession
+
+
+def _ends(
+    tables: Mapping[str, DataFrame],
+    time: ColumnOrName | Mapping[str, ColumnOrName],
+    until: dt.datetime | Mapping[str, dt.datetime | None] | None,
+) -> dict[str, tuple[str, dt.datetime | None]]:
+    """The event time of each table, and the time at which its history ends."""
+    times = _by_table("time", time, tables)
+    moments = _by_table("until", until, tables)
+    for moment in moments.values():
+        if moment is not None:
+            arguments.kind(moment, dt.datetime, "until")
+            if moment.tzinfo is None:
+                raise TypeError(f"`until` is {moment} without a time zone: give it tzinfo=datetime.UTC.")
+    return {
+        name: (arguments.Columns(_CALL, table).name(times[name], "time"), moments[name])
+        for name, table in tables.items()
+    }
+
+
+def _by_table(argument: str, value: object, tables: Mapping[str, DataFrame]) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        return dict.fromkeys(tables, value)
+    given = cast("Mapping[str, Any]", value)
+    _check_names(argument, given, tables)
+    return given
+
+
+def _check_names(argument: str, given: Mapping[str, Any], tables: Iterable[str]) -> None:
+    names = set(tables)
+    missing, others = sorted(names - set(given)), sorted(set(given) - names)
+    if missing:
+        raise TypeError(f"`{argument}` has nothing for the table {missing[0]!r}.")
+    if others:
+        raise TypeError(f"`{argument}` has {others[0]!r}, which is no table: they are {sorted(names)}.")
+
+
+def _check(frame: DataFrame, name: str, time: str, *, streams: bool) -> None:
+    argument = "streams" if streams else "tables"
+    arguments.frame(frame, f"{argument}[{name!r}]")
+    if frame.isStreaming != streams:
+        raise arguments.refused(_CALL, argument, name, "a stream" if streams else "a batch DataFrame")
+    calls.check_time(frame, _CALL, "time", time)
+
+
+def _micros(moment: dt.datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def _count(table: DataFrame, time: str, until: dt.datetime | None, step: int) -> _Counted:
+    at = arguments.named(time)
+    is_live = F.lit(False)
+    if until is not None:
+        is_live = F.coalesce(at >= arguments.moment(until, "until"), is_live)
+    micros = F.unix_micros(at)
+    start = F.when(~is_live, micros - F.pmod(micros, F.lit(step)))
+    grouped = table.groupBy(is_live.alias("live"), start.alias("start"))
+    counted = grouped.agg(
+        F.count("*").alias("rows"), F.min(micros).alias("first"), F.max(micros).alias("last")
+    )
+    # Besides its steps, a table has rows without a time, and live ones.
+    groups = counted.limit(_MOST_STEPS + 3).collect()
+    read = [group for group in groups if not group.live]
+    timed = [group for group in read if group.start is not None]
+    counts = HistoryTable(
+        rows=sum(group.rows for group in read),
+        untimed=sum(group.rows for group in read if group.start is None),
+        live=sum(group.rows for group in groups if group.live),
+        first=_moment(min((group.first for group in timed), default=None)),
+        last=_moment(max((group.last for group in timed), default=None)),
+    )
+    return _Counted(counts, {group.start for group in timed})
+
+
+def _moment(micros: int | None) -> dt.datetime | None:
+    """A time, or the nearest one that Python has."""
+    if micros is None:
+        return None
+    try:
+        return _EPOCH + micros * _MICROSECOND
+    except OverflowError:
+        return (dt.datetime.min if micros < 0 else dt.datetime.max).replace(tzinfo=dt.UTC)
+
+
+def _starts(tables: Iterable[_Counted], step: int) -> list[int]:
+    """Of all steps that have a row. Without rows there is one: the live query resumes after a micro-batch."""
+    starts = set[int]().union(*(table.starts for table in tables))
+    if len(starts) > _MOST_STEPS:
+        asked, allowed = (
+            dt.timedelta(microseconds=step),
+            f"so long that the tables have at most {_MOST_STEPS:,} steps",
+        )
+        raise arguments.refused(_CALL, "step", asked, allowed)
+    return sorted(starts) or [0]
+
+
+def _read(
+    pipeline: Callable[..., DataStreamWriter],
+    tables: Mapping[str, DataFrame],
+    ends: Mapping[str, tuple[str, dt.datetime | None]],
+    starts: list[int],
+    checkpoint: str,
+) -> None:
+    """Runs the pipeline over the steps that haven't been read."""
+    streams = {
+        name: calls.plan(
+            "backfill_stream",
+            tables[name],
+            frame=tables[name],
+            event_time=time,
+            until=None if until is None else _micros(until),
+            starts=starts,
+        )
+        for name, (time, until) in ends.items()
+    }
+    query = _writer(pipeline, streams, checkpoint).trigger(availableNow=True).start()
+    try:
+        _wait(query, checkpoint, len(starts))
+    finally:
+        query.stop()
+
+
+def _wait(query: StreamingQuery, checkpoint: str, steps: int) -> None:
+    reported = -1
+    while not query.awaitTermination(_POLL_SECONDS):
+        progress = query.lastProgress
+        if progress is not None and progress["batchId"] > reported:
+            reported = progress["batchId"]
+            _LOG.info("%s: micro-batch %d of a backfill of %d steps", checkpoint, reported, steps)
+
+
+def _live(stream: DataFrame, time: str, until: dt.datetime | None) -> DataFrame:
+    if until is None:
+        return stream
+    at = arguments.named(time)
+    return stream.where((at >= arguments.moment(until, "until")) | at.isNull())
+
+
+def _writer(
+    pipeline: Callable[..., DataStreamWriter], streams: Mapping[str, DataFrame], checkpoint: str
+) -> DataStreamWriter:
+    writer = pipeline(**streams)
+    # PySpark has a class for each kind of session.
+    if not any(kind.__name__ == "DataStreamWriter" for kind in type(writer).__mro__):
+        raise TypeError(
+            f"The pipeline returned {type(writer).__name__}, and must return a DataStreamWriter that isn't "
+            'started: `return frame.writeStream.format("parquet").option("path", ...)`.'
+        )
+    return writer.option("checkpointLocation", checkpoint)

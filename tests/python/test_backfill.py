@@ -1,0 +1,470 @@
+"""`tailrace.backfill`: history and live rows give what one query over all rows gives."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as f
+
+import tailrace
+from streams import Row, at
+from tailrace._bridge import calls
+from tailrace.backfill import HistoryTable
+from tailrace.errors import TailraceStateError
+from tailrace.testing.rows import as_dicts
+from tailrace.testing.values import batch_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    Query = Callable[[DataFrame, DataFrame], DataFrame]
+
+_SCHEMAS = {
+    side: f"{side[0]}_id long, key long, {side[0]}_ts timestamp, {side[0]}_note string"
+    for side in ("left", "right")
+}
+_TIME = {"left": "l_ts", "right": "r_ts"}
+# Far behind all others, so that they move the watermark over all of them.
+_ENDS = ([Row(9000, -1, 90_000), Row(9002, -2, 90_000)], [Row(9001, -3, 90_000), Row(9003, -4, 90_000)])
+_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+_FAULTY = "io.tailrace.testing.FaultyFileManager"
+
+
+def _join(left: DataFrame, right: DataFrame, **options: Any) -> DataFrame:  # noqa: ANN401 - those of join
+    times = {"left_time": "l_ts", "right_time": "r_ts", "after": "100 seconds"}
+    return tailrace.join(left, right, **{"on": "key", **times, **options})
+
+
+def _labelled(left: DataFrame, right: DataFrame) -> DataFrame:
+    return _join(left, right, before="20 seconds").selectExpr(
+        "l_id", "transform(labels, x -> x.r_id) AS r_ids"
+    )
+
+
+def _paired(left: DataFrame, right: DataFrame) -> DataFrame:
+    return _join(left, right, how="inner").select("l_id", "r_id")
+
+
+def _as_of(left: DataFrame, right: DataFrame) -> DataFrame:
+    found = tailrace.as_of(left, right, on="key", left_time="l_ts", right_time="r_ts")
+    return found.selectExpr("l_id", "features.r_id AS r_id")
+
+
+def _examples(left: DataFrame, right: DataFrame) -> DataFrame:
+    definition = (
+        tailrace.examples(left, on="key", time="l_ts")
+        .label("click", right, time="r_ts", after="60 seconds")
+        .label("late", right.where("r_id % 2 = 0"), time="r_ts", after="150 seconds")
+        .features("known", right, time="r_ts")
+    )
+    examples = definition.stream() if left.isStreaming else definition.batch()
+    return examples.selectExpr(
+        "l_id",
+        "transform(click, x -> x.r_id) AS clicks",
+        "transform(late, x -> x.r_id) AS lates",
+        "known.r_id AS known",
+    )
+
+
+def _counted(left: DataFrame, right: DataFrame) -> DataFrame:
+    """Spark's own operators, and a join of Tailrace's behind them."""
+    distinct = (
+        right.dropDuplicatesWithinWatermark(["r_id"]) if right.isStreaming else right.dropDuplicates(["r_id"])
+    )
+    found = _join(left, distinct).selectExpr("l_ts", "size(labels) AS n")
+    return found.groupBy(f.window("l_ts", "40 seconds").alias("w")).agg(
+        f.sum("n").alias("n"), f.count("*").alias("c")
+    )
+
+
+def _synced(left: DataFrame, right: DataFrame) -> DataFrame:
+    """Each id once on either side, from one partition, which is read in the order of time."""
+    left, right = left.withColumn("id", f.col("l_id")), right.withColumn("id", f.col("r_id") - 1000)
+    if not left.isStreaming:
+        return left.join(right, "id", "left").select("l_id", "r_id")
+    found = tailrace.sync_join(
+        left,
+        right,
+        on="id",
+        left_time="l_ts",
+        right_time="r_ts",
+        window="1 hour",
+        sync_delay="1 hour",
+        left_partition="l_note",
+        right_partition="r_note",
+        max_buffered=None,
+    )
+    return found.selectExpr("l_id", "r_id")
+
+
+def _of_hosts(left: DataFrame, right: DataFrame) -> DataFrame:
+    """A join behind an accurate watermark: the watermark is that of two hosts."""
+
+    def hosts(frame: DataFrame, time: str) -> DataFrame:
+        host = f.concat(f.lit("web-"), (f.abs("key") % 2).cast("string"))
+        return tailrace.accurate_watermark(
+            frame.withColumn("host", host), time, host="host", hosts=["web-0", "web-1"], name=time
+        )
+
+    return _join(hosts(left, "l_ts"), hosts(right, "r_ts"), after="40 seconds").selectExpr(
+        "l_id", "transform(labels, x -> x.r_id) AS r_ids"
+    )
+
+
+_QUERIES: Mapping[str, Query] = {
+    "join": _labelled,
+    "inner": _paired,
+    "as_of": _as_of,
+    "examples": _examples,
+    "counted": _counted,
+    "synced": _synced,
+    "hosts": _of_hosts,
+}
+
+
+def _with_watermarks(query: Query, delay: str) -> Query:
+    def watched(left: DataFrame, right: DataFrame) -> DataFrame:
+        return query(left.withWatermark("l_ts", delay), right.withWatermark("r_ts", delay))
+
+    return watched
+
+
+class Scene:
+    """Rows of two sides: tables of history, files of the live streams, and a sink."""
+
+    def __init__(self, spark: SparkSession, root: Path, query: Query, delay: str = "30 seconds") -> None:
+        self.spark, self.root = spark, root
+        self._query = query if query is _of_hosts else _with_watermarks(query, delay)
+        self.checkpoint = root / "checkpoint"
+        self._files = 0
+        for side in _SCHEMAS:
+            (root / side).mkdir(parents=True)
+
+    def frame(self, side: str, rows: Sequence[Row]) -> DataFrame:
+        values = [(row.id, row.key, at(row.second), row.note) for row in rows]
+        return batch_frame(self.spark, batch_schema(self.spark, _SCHEMAS[side]), values)
+
+    def tables(self, left: Sequence[Row], right: Sequence[Row]) -> dict[str, DataFrame]:
+        return {"left": self.frame("left", left), "right": self.frame("right", right)}
+
+    def pipeline(self, left: DataFrame, right: DataFrame) -> DataStreamWriter:
+        found = self._query(left, right)
+        return found.writeStream.format("parquet").option("path", str(self.root / "out"))
+
+    def backfill(self, tables: Mapping[str, DataFrame], until: Any, **options: Any) -> tailrace.Backfill:  # noqa: ANN401
+        asked = {"time": _TIME, "until": until, "checkpoint": self.checkpoint, "step": "5 minutes", **options}
+        return tailrace.backfill(self.pipeline, tables, **asked)
+
+    def feed(self, side: str, rows: Sequence[Row]) -> None:
+        """A file that the live stream reads."""
+        self._files += 1
+        self.frame(side, rows).coalesce(1).write.parquet(str(self.root / side / f"part={self._files:05}"))
+
+    def streams(self) -> dict[str, DataFrame]:
+        return {
+            side: self.spark.readStream.schema(schema)
+            .option("maxFilesPerTrigger", 3)
+            .parquet(str(self.root / side / "part=*"))
+            for side, schema in _SCHEMAS.items()
+        }
+
+    def run_live(self, history: tailrace.Backfill) -> None:
+        history.live(**self.streams()).trigger(availableNow=True).start().awaitTermination()
+
+    def rows(self) -> list[Any]:
+        return _sorted(self.spark.read.parquet(str(self.root / "out")))
+
+    def whole(self, left: Sequence[Row], right: Sequence[Row]) -> list[Any]:
+        """The batch form over all rows."""
+        return _sorted(self._query(self.frame("left", left), self.frame("right", right)))
+
+
+def batch_schema(spark: SparkSession, text: str) -> Any:  # noqa: ANN401
+    return spark.createDataFrame([], text).schema
+
+
+def _sorted(frame: DataFrame) -> list[Any]:
+    def plain(value: Any) -> Any:  # noqa: ANN401
+        return sorted(value) if isinstance(value, list) else value
+
+    rows = [{name: plain(value) for name, value in row.items()} for row in as_dicts(frame)]
+    return sorted(map(str, rows))
+
+
+def _made(seed: int, count: int = 60) -> tuple[list[Row], list[Row]]:
+    """Rows of half an hour, some at equal times, some at the borders of minutes."""
+    chance = random.Random(seed)
+
+    def rows(first: int) -> list[Row]:
+        seconds = [
+            chance.choice([chance.randrange(0, 1800), 60 * chance.randrange(30)]) for _ in range(count)
+        ]
+        return [Row(first + i, chance.choice([1, 2, 3, None]), s) for i, s in enumerate(seconds)]
+
+    return rows(0), rows(1000)
+
+
+def _split(rows: Sequence[Row], second: int) -> tuple[list[Row], list[Row]]:
+    return [row for row in rows if row.second < second], [row for row in rows if row.second >= second]
+
+
+def _in_batches(rows: Sequence[Row]) -> list[list[Row]]:
+    """By time, in files of some rows each."""
+    ordered = sorted(rows, key=lambda row: row.second)
+    return [ordered[n : n + 20] for n in range(0, len(ordered), 20)]
+
+
+def _feed_all(scene: Scene, sides: Mapping[str, Sequence[Row]], ends: Mapping[str, Sequence[Row]]) -> None:
+    for side, rows in sides.items():
+        for part in [*_in_batches(rows), ends[side]]:
+            scene.feed(side, part)
+
+
+def _run(scene: Scene, until: int, left: Sequence[Row], right: Sequence[Row]) -> tailrace.Backfill:
+    """History up to a second, and live rows, of which some are of history again."""
+    history, live = {}, {}
+    for side, rows in (("left", left), ("right", right)):
+        # The table has rows of the live side, and the stream rows of history: both are left out.
+        _, later = _split(rows, until)
+        earlier, _ = _split(rows, until)
+        history[side] = scene.frame(side, [*earlier, *later[:3]])
+        live[side] = [*earlier[-4:], *later]
+    made = scene.backfill(history, at(until))
+    _feed_all(scene, live, dict(zip(_SCHEMAS, _ENDS, strict=True)))
+    scene.run_live(made)
+    return made
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.contract] if name in {"join", "examples", "counted"} else [])
+        for name in _QUERIES
+    ],
+)
+def test_history_and_live_rows_are_one_run(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    left, right = _made(1)
+    # A row at exactly the border is live, on either side.
+    left, right = [*left, Row(500, 1, 900), Row(501, 1, 899)], [*right, Row(1500, 1, 900), Row(1501, 1, 899)]
+    scene = Scene(spark, tmp_path, _QUERIES[name])
+    made = _run(scene, 900, left, right)
+    assert (made.done, made.read, made.steps) == (True, 3, 3)
+    assert scene.rows() == [
+        row for row in scene.whole([*left, *_ENDS[0]], [*right, *_ENDS[1]]) if _is_emitted(row)
+    ]
+
+
+def _is_emitted(row: str) -> bool:
+    """The rows that end the streams are still open."""
+    return "'l_id': 900" not in row and "2026, 1, 2" not in row
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", _QUERIES)
+def test_any_border_will_do(spark: SparkSession, tmp_path: Path, name: str, seed: int) -> None:
+    left, right = _made(seed + 10)
+    until = random.Random(seed).choice([0, 1, 59, 60, 61, 600, 1799, 1800, 5000])
+    scene = Scene(spark, tmp_path, _QUERIES[name])
+    _run(scene, until, left, right)
+    whole = scene.whole([*left, *_ENDS[0]], [*right, *_ENDS[1]])
+    assert scene.rows() == [row for row in whole if _is_emitted(row)]
+
+
+@pytest.mark.contract
+def test_a_border_by_position_and_a_time_of_its_own_for_each_stream(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    left, right = _made(2)
+    # A late row of history comes only with the stream, which has no row of the table.
+    late = [Row(1600, 1, 30), Row(1601, 2, 880)]
+    scene = Scene(spark, tmp_path, _labelled, delay="1 hour")
+    old, new = _split(left, 600)
+    known, later = _split(right, 900)
+    made = scene.backfill(scene.tables([*old, *new], known), {"left": at(600), "right": None})
+    _feed_all(scene, {"left": left, "right": [*late, *later]}, dict(zip(_SCHEMAS, _ENDS, strict=True)))
+    scene.run_live(made)
+    whole = scene.whole([*left, *_ENDS[0]], [*right, *late, *_ENDS[1]])
+    assert scene.rows() == [row for row in whole if _is_emitted(row)]
+
+
+@pytest.mark.contract
+def test_a_program_that_starts_again_goes_on_with_the_live_query(spark: SparkSession, tmp_path: Path) -> None:
+    left, right = _made(3)
+    scene = Scene(spark, tmp_path, _labelled)
+    (old, new), (known, later) = _split(left, 900), _split(right, 900)
+    tables = scene.tables(old, known)
+    made = scene.backfill(tables, at(900))
+    assert made.tables is not None
+    assert made.tables["left"].rows == len(old)
+    first, rest = ({"left": _split(new, 1300)[i], "right": _split(later, 1300)[i]} for i in (0, 1))
+    _feed_all(scene, first, {"left": [], "right": []})
+    scene.run_live(made)
+    again = scene.backfill(tables, at(900))
+    assert (again.done, again.read, again.tables) == (True, made.steps, None)
+    _feed_all(scene, rest, dict(zip(_SCHEMAS, _ENDS, strict=True)))
+    scene.run_live(again)
+    whole = scene.whole([*left, *_ENDS[0]], [*right, *_ENDS[1]])
+    assert scene.rows() == [row for row in whole if _is_emitted(row)]
+
+
+@pytest.mark.contract
+def test_a_checkpoint_is_rescaled_between_history_and_the_live_query(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    left, right = _made(6)
+    scene = Scene(spark, tmp_path, _labelled)
+    (old, new), (known, later) = _split(left, 900), _split(right, 900)
+    made = scene.backfill(scene.tables(old, known), at(900))
+    tailrace.rescale(spark, scene.checkpoint, 3)
+    _feed_all(scene, {"left": new, "right": later}, dict(zip(_SCHEMAS, _ENDS, strict=True)))
+    scene.run_live(made)
+    whole = scene.whole([*left, *_ENDS[0]], [*right, *_ENDS[1]])
+    assert scene.rows() == [row for row in whole if _is_emitted(row)]
+
+
+def test_a_damaged_description_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    scene = Scene(spark, tmp_path, _labelled)
+    tables = scene.tables([Row(1, 1, 5)], [Row(2, 1, 6)])
+    scene.backfill(tables, at(600))
+    file = scene.checkpoint / "tailrace-backfill.json"
+    file.write_bytes(file.read_bytes().replace(b"left", b"lift"))
+    (scene.checkpoint / ".tailrace-backfill.json.crc").unlink(missing_ok=True)
+    with _refused("checksum doesn't fit") as refused:
+        scene.backfill(tables, at(600))
+    assert refused.value.condition == "TAILRACE_STATE_FILE_CORRUPT"
+
+
+def test_a_dry_run_counts_and_writes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    scene = Scene(spark, tmp_path, _labelled)
+    untimed = scene.frame("left", [Row(1, 1, 5), Row(2, 1, 179), Row(3, 1, 180), Row(4, 2, 181)]).selectExpr(
+        "l_id", "key", "if(l_id = 2, null, l_ts) AS l_ts", "l_note"
+    )
+    tables = {"left": untimed, "right": scene.frame("right", [])}
+    made = scene.backfill(tables, at(180), dry_run=True)
+    assert made.tables == {
+        "left": HistoryTable(2, 1, 2, at(5), at(5)),
+        "right": HistoryTable(0, 0, 0, None, None),
+    }
+    assert (made.steps, made.read, made.done) == (1, 0, False)
+    assert not scene.checkpoint.exists()
+    with pytest.raises(TypeError, match="A dry run has no live query"):
+        made.live(**scene.streams())
+
+
+@pytest.mark.contract
+def test_tables_without_rows_hand_over(spark: SparkSession, tmp_path: Path) -> None:
+    scene = Scene(spark, tmp_path, _labelled)
+    left, right = _made(4, count=20)
+    made = scene.backfill(scene.tables([], []), at(0))
+    _feed_all(scene, {"left": left, "right": right}, dict(zip(_SCHEMAS, _ENDS, strict=True)))
+    scene.run_live(made)
+    whole = scene.whole([*left, *_ENDS[0]], [*right, *_ENDS[1]])
+    assert scene.rows() == [row for row in whole if _is_emitted(row)]
+
+
+@pytest.mark.slow
+def test_a_crash_at_any_step_loses_nothing_and_repeats_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    left, right = _made(5, count=30)
+    (old, new), (known, later) = _split(left, 900), _split(right, 900)
+    faults = calls.hold("checkpoint_faults", spark)
+
+    def run(root: Path, step: int) -> list[str]:
+        """Fails at a step and at all later ones, and then runs to the end."""
+        scene = Scene(spark, root, _labelled)
+        tables = scene.tables(old, known)
+        calls.invoke(faults, "begin", step)
+        try:
+            scene.backfill(tables, at(900))
+        except Exception as error:  # noqa: BLE001  whatever a file system's failure becomes
+            assert "simulated failure" in str(error)  # noqa: PT017
+        reached = list(calls.invoke(faults, "end"))
+        made = scene.backfill(tables, at(900))
+        _feed_all(scene, {"left": new, "right": later}, dict(zip(_SCHEMAS, _ENDS, strict=True)))
+        scene.run_live(made)
+        whole = scene.whole([*left, *_ENDS[0]], [*right, *_ENDS[1]])
+        assert scene.rows() == [row for row in whole if _is_emitted(row)], reached[-1]
+        return reached
+
+    spark.conf.set(_MANAGER, _FAULTY)
+    try:
+        steps = run(tmp_path / "undisturbed", 2**31 - 1)
+        # The description, and both entries of the hand-over, are among the last and the first ones.
+        for step in sorted({1, 2, 3, *range(4, len(steps), 7), *range(len(steps) - 8, len(steps) + 1)}):
+            run(tmp_path / f"step-{step}", step)
+    finally:
+        calls.invoke(faults, "end")
+        spark.conf.unset(_MANAGER)
+
+
+def _refused(match: str, kind: type[Exception] = TailraceStateError) -> Any:  # noqa: ANN401
+    return pytest.raises(kind, match=match)
+
+
+@pytest.mark.contract
+def test_another_backfill_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    scene = Scene(spark, tmp_path, _labelled)
+    tables = scene.tables([Row(1, 1, 5)], [Row(2, 1, 6)])
+    scene.backfill(tables, at(600))
+    with _refused(
+        "has begun with until 2026-01-01T12:10:00Z for 'left', not 2026-01-01T12:10:01Z"
+    ) as refused:
+        scene.backfill(tables, at(601))
+    assert refused.value.condition == "TAILRACE_BACKFILL_CHANGED"
+    with _refused("until 2026-01-01T12:10:00Z for 'right', not none"):
+        scene.backfill(tables, {"left": at(600), "right": None})
+    with _refused("steps of 5 minutes, not 2 minutes"):
+        scene.backfill(tables, at(600), step="2 minutes")
+
+
+@pytest.mark.contract
+def test_a_checkpoint_of_a_query_that_runs_already_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    scene = Scene(spark, tmp_path, _labelled)
+    _feed_all(
+        scene, {"left": [Row(1, 1, 5)], "right": [Row(2, 1, 6)]}, dict(zip(_SCHEMAS, _ENDS, strict=True))
+    )
+    writer = scene.pipeline(**scene.streams()).option("checkpointLocation", str(scene.checkpoint))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    with _refused("began without a backfill") as refused:
+        scene.backfill(scene.tables([Row(3, 1, 5)], []), at(600))
+    assert refused.value.condition == "TAILRACE_BACKFILL_OTHER_QUERY"
+
+
+def test_wrong_arguments_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    scene = Scene(spark, tmp_path, _labelled)
+    tables = scene.tables([Row(1, 1, 5)], [Row(2, 1, 6)])
+    with _refused("`tables` of tailrace.backfill is 'left'. It has to be a batch DataFrame"):
+        scene.backfill({**tables, "left": scene.streams()["left"]}, at(600))
+    with _refused("`time` of tailrace.backfill"):
+        scene.backfill(tables, at(600), time={"left": "l_ts", "right": "r_note"})
+    many = spark.range(100_001).selectExpr(
+        "id AS l_id", "1L AS key", "timestamp_micros(id) AS l_ts", "'' AS l_note"
+    )
+    with _refused("It has to be so long that the tables have at most 100,000 steps"):
+        scene.backfill({**tables, "left": many}, at(600), step="1 microsecond")
+    with _refused("without a time zone", TypeError):
+        scene.backfill(tables, dt.datetime(2026, 1, 1))
+    with _refused("`until` has nothing for the table 'right'", TypeError):
+        scene.backfill(tables, {"left": at(600)})
+    with _refused("`time` has 'middle', which is no table", TypeError):
+        scene.backfill(tables, at(600), time={**_TIME, "middle": "l_ts"})
+    with _refused("must return a DataStreamWriter", TypeError):
+        tailrace.backfill(
+            lambda left, right: left.join(right, "key"),
+            tables,
+            time=_TIME,
+            until=at(600),
+            checkpoint=tmp_path / "c",
+        )
+    made = scene.backfill(tables, at(600))
+    with _refused("`streams` has nothing for the table 'right'", TypeError):
+        made.live(left=scene.streams()["left"])
+    with _refused("`streams` of tailrace.backfill is 'left'. It has to be a stream"):
+        made.live(**tables)

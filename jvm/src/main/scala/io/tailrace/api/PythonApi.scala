@@ -14,10 +14,10 @@ import org.json4s.jackson.Serialization
 import org.json4s.{Extraction, JBool, JField, JInt, JObject, JString, JValue, NoTypeHints}
 
 import io.tailrace.asof.AsOfOptions
-import io.tailrace.backfill.{Backfill, BackfillPlan, BackfilledStream, Slices}
 import io.tailrace.common.{Arguments, CallDocument, Errors}
 import io.tailrace.examples.{ExampleFeatures, ExampleLabel, ExampleOptions}
 import io.tailrace.label.{JoinOptions, SampledState}
+import io.tailrace.ops.backfill.{Backfill, BackfillPlan, BackfilledStream, Slices}
 import io.tailrace.ops.erase.EraseOptions
 import io.tailrace.ops.exchange.{ImportOptions, ImportReport}
 import io.tailrace.plan.Columns

@@ -1,4 +1,4 @@
-package io.tailrace.backfill
+package io.tailrace.ops.backfill
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}

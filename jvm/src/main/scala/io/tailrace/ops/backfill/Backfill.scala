@@ -1,4 +1,4 @@
-package io.tailrace.backfill
+package io.tailrace.ops.backfill
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.DataFrame

@@ -1,4 +1,4 @@
-package io.tailrace.backfill
+package io.tailrace.ops.backfill
 
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.functions.{col, lit, timestamp_micros}

@@ -66,9 +66,15 @@ def _batch(spark: SparkSession, data: Path) -> None:
 
 def _backfill(spark: SparkSession, data: Path, checkpoint: str, step: str) -> None:
     left, right = _tables(spark, data)
+    raw = spark.read.parquet(f"{data}/left").schema
+    streams = {
+        side: spark.readStream.schema(raw).parquet(f"{data}/{side}").toDF(*table.columns)
+        for side, table in (("left", left), ("right", right))
+    }
     tailrace.backfill(
         _pipeline,
         {"left": left, "right": right},
+        streams,
         time={"left": "l_ts", "right": "r_ts"},
         until=_UNTIL,
         checkpoint=checkpoint,

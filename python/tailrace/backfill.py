@@ -72,42 +72,31 @@ class Backfill:
     read: int
     done: bool
     tables: Mapping[str, HistoryTable] | None
-    _pipeline: Callable[..., DataStreamWriter] = field(repr=False)
-    _ends: Mapping[str, tuple[str, dt.datetime | None]] = field(repr=False)
+    _live: DataStreamWriter | None = field(repr=False)
 
-    def live(self, **streams: DataFrame) -> DataStreamWriter:
-        """The query with its live streams in place of the tables.
+    def live(self) -> DataStreamWriter:
+        """The query with its live streams in place of the tables, not started yet.
 
-            history.live(impressions=impressions, clicks=clicks).start()
+            history.live().start()
 
         The first start reads each stream from the position that the stream's own options name, and later
-        ones resume where the query stopped. Rows before `until` are filtered out. So a stream may begin
-        early, and should, by a margin for rows that were written out of order. It mustn't begin later than
-        `until`.
-
-        Args:
-            **streams: a stream for each table, with the same columns. Each has one source: a union is made in
-                the pipeline.
+        ones resume where the query stopped.
 
         Returns:
             The pipeline's writer with the checkpoint. Add a trigger if you need one, and start it.
 
         Raises:
-            TailraceStateError: a DataFrame is no stream, or has no such event time.
-            TypeError: a stream is missing or has no table, or it was a dry run.
+            TypeError: it was a dry run.
         """
-        if not self.done:
+        if self._live is None:
             raise TypeError("A dry run has no live query: call `tailrace.backfill` without `dry_run`.")
-        _check_names("streams", streams, self._ends)
-        for name, (time, _) in self._ends.items():
-            _check(streams[name], name, time, streams=True)
-        filtered = {name: _live(streams[name], *end) for name, end in self._ends.items()}
-        return _writer(self._pipeline, filtered, self.checkpoint)
+        return self._live
 
 
 def backfill(
     pipeline: Callable[..., DataStreamWriter],
     tables: Mapping[str, DataFrame],
+    streams: Mapping[str, DataFrame],
     *,
     time: ColumnOrName | Mapping[str, ColumnOrName],
     until: dt.datetime | Mapping[str, dt.datetime | None] | None,
@@ -128,28 +117,33 @@ def backfill(
         history = tailrace.backfill(
             pipeline,
             {"impressions": spark.table("impressions"), "clicks": spark.table("clicks")},
+            {"impressions": impressions_topic, "clicks": clicks_topic},
             time={"impressions": "shown_at", "clicks": "clicked_at"},
             until=datetime(2026, 3, 31, tzinfo=UTC),
             checkpoint="/data/checkpoint",
         )
-        history.live(impressions=impressions_topic, clicks=clicks_topic).start()
+        history.live().start()
 
-    The query reads the tables first, in the order of time, and then the streams.
-    State, watermark and sink stay, so the result is that of one query over all rows: an impression before
-    `until` finds its clicks after it. The pipeline may have any operators: joins, features, windows,
-    deduplication, Spark's own. No row of the tables is late.
+    The query reads the tables first, in the order of time, and then the streams. State, watermark and sink
+    stay, so the result is that of one query over all rows: an impression before `until` finds its clicks
+    after it. The pipeline may have any operators: joins, features, windows, deduplication, Spark's own. No
+    row of the tables is late.
 
     A micro-batch reads the rows of one `step` from all tables. The sink is written from the first one on. A
     backfill that was stopped, by an error or a kill, resumes when it is called again with the same arguments.
     When all steps have been read, it returns at once and reads no table, so a program that resumes its live
-    query calls it, too. Rows that are added to the tables between two calls are read if their step hasn't
-    been.
+    query calls it, too. Each step reads the tables anew: they must have the same rows each time. Rows that
+    are added between two calls are read if their step hasn't been.
 
     Args:
         pipeline: makes the query of a DataFrame for each table, which are given by name. It returns the
-            writer, with format and options, and doesn't start it. It is called for the tables, and again for
-            the streams, and must make the same query both times.
+            writer, with format and options, and doesn't start it. It is called for the streams, which checks
+            them, and for the tables, and must make the same query both times.
         tables: batch DataFrames, by the names of the pipeline's arguments.
+        streams: a stream for each table. Columns of one name have the same type in both. Each stream has one
+            source: a union is made in the pipeline. Rows before `until` are filtered out, so a stream may
+            begin early, and should, by a margin for rows that were written out of order. It mustn't begin
+            later than `until`.
         time: the event time of the tables, a timestamp column; by name of the table if they differ.
         until: rows of the tables before this time are history; rows from it on are live. A time with a zone,
             up to which the tables are complete; by name of the table if they differ. None: all rows of the
@@ -158,51 +152,54 @@ def backfill(
         checkpoint: the query's checkpointLocation: a new directory, or that of the same backfill.
         step: how much time a micro-batch reads. Each scans the tables for its rows, which tables that are
             partitioned or sorted by time answer from few files. A longer one needs more memory and disk.
-        dry_run: whether only to read the tables' times and count. Nothing is written.
+        dry_run: whether only to check the pipeline, and to read the tables' times and count. Nothing is
+            written.
 
     Returns:
         How far the backfill is, and the live query.
 
     Raises:
         TailraceStateError: the checkpoint is another query's, or the backfill began with other arguments; a
-            DataFrame is no table, or has no such event time.
+            DataFrame is no table or no stream, lacks its event time, or has a column of another type.
         TailraceSessionError: the session lacks the jar or the extension.
         TypeError: an argument has a wrong Python type, or names no table.
     """
-    arguments.kind(tables, Mapping, "tables")
     arguments.flag(dry_run, "dry_run")
-    if not tables:
-        raise TypeError("`tables` has no table: give one for each argument of the pipeline.")
     spark = _session(tables)
+    _check_names("streams", streams, tables)
     ends = _ends(tables, time, until)
     for name, (column, _) in ends.items():
         _check(tables[name], name, column, streams=False)
+        _check(streams[name], name, column, streams=True)
+        _check_types(name, tables[name], streams[name])
     path = arguments.path(checkpoint, "checkpoint")
     micros = calls.microseconds(spark, _CALL, "step", arguments.duration(step, "step"), least=1)
+    # Faults of the pipeline are found before hours of history.
+    live = _writer(pipeline, {name: _live(streams[name], *ends[name]) for name in ends}, path)
     state = calls.ask("backfill_state", spark, checkpoint=path)
     plan, counted = state.get("plan"), dict[str, _Counted]()
     if plan is None:
         counted = {name: _count(tables[name], *end, micros) for name, end in ends.items()}
     starts = plan["starts"] if plan else _starts(counted.values(), micros)
     if not dry_run:
-        streams = [
+        named = [
             {"name": name, "until": None if end is None else _micros(end)} for name, (_, end) in ends.items()
         ]
-        begun = calls.ask(
-            "begin_backfill", spark, checkpoint=path, streams=streams, step=micros, starts=starts
-        )
+        begun = calls.ask("begin_backfill", spark, checkpoint=path, streams=named, step=micros, starts=starts)
         starts = begun["starts"]
         if not state["handedOver"]:
             if not state["isWhole"]:
                 _read(pipeline, tables, ends, starts, path)
             calls.ask("hand_over", spark, checkpoint=path)
         state = calls.ask("backfill_state", spark, checkpoint=path)
-    done = not dry_run and state["handedOver"]
     found = {name: table.counts for name, table in counted.items()} if plan is None else None
-    return Backfill(path, len(starts), state["read"], done, found, pipeline, ends)
+    return Backfill(path, len(starts), state["read"], state["handedOver"], found, None if dry_run else live)
 
 
 def _session(tables: Mapping[str, DataFrame]) -> SparkSession:
+    arguments.kind(tables, Mapping, "tables")
+    if not tables:
+        raise TypeError("`tables` has no table: give one for each argument of the pipeline.")
     for name, table in tables.items():
         arguments.text(name, "tables")
         arguments.frame(table, f"tables[{name!r}]")
@@ -237,6 +234,7 @@ def _by_table(argument: str, value: object, tables: Mapping[str, DataFrame]) -> 
 
 
 def _check_names(argument: str, given: Mapping[str, Any], tables: Iterable[str]) -> None:
+    arguments.kind(given, Mapping, argument)
     names = set(tables)
     missing, others = sorted(names - set(given)), sorted(set(given) - names)
     if missing:
@@ -251,6 +249,17 @@ def _check(frame: DataFrame, name: str, time: str, *, streams: bool) -> None:
     if frame.isStreaming != streams:
         raise arguments.refused(_CALL, argument, name, "a stream" if streams else "a batch DataFrame")
     calls.check_time(frame, _CALL, "time", time)
+
+
+def _check_types(name: str, table: DataFrame, stream: DataFrame) -> None:
+    """The state that history makes is of the table's types: the live query would be refused at its start."""
+    wanted = {column.name: column.dataType.simpleString() for column in table.schema}
+    for column in stream.schema:
+        kind = column.dataType.simpleString()
+        allowed = wanted.get(column.name, kind)
+        if kind != allowed:
+            given = f"{name}.{column.name} {kind}"
+            raise arguments.refused(_CALL, "streams", given, f"{allowed}, as in the table")
 
 
 def _micros(moment: dt.datetime) -> int:

@@ -40,20 +40,22 @@ def by_position(scenario: Scenario) -> dict[str, Any]:
     def pipeline(records: DataFrame) -> DataStreamWriter:
         return _written(scenario, tailrace.filter_replays(records).select("value"), "by-position")
 
+    live = scenario.spark.readStream.format("kafka").options(
+        **{
+            "kafka.bootstrap.servers": scenario.servers,
+            "subscribe": "topic-2",
+            "startingOffsets": offsets,
+        }
+    )
     history = tailrace.backfill(
         pipeline,
         {"records": table.load()},
+        {"records": live.load()},
         time="timestamp",
         until=None,
         checkpoint=scenario.root / "by-position-checkpoint",
     )
-    live = scenario.stream("topic-2").sparkSession.readStream.format("kafka")
-    options = {
-        "kafka.bootstrap.servers": scenario.servers,
-        "subscribe": "topic-2",
-        "startingOffsets": offsets,
-    }
-    _run(history.live(records=live.options(**options).load()))
+    _run(history.live())
     return {
         "written": scenario.batch("topic-2").count(),
         "of the table": table.load().count(),
@@ -96,12 +98,13 @@ def by_time(scenario: Scenario) -> dict[str, Any]:
     history = tailrace.backfill(
         pipeline,
         {"records": spark.read.parquet(str(scenario.root / "table"))},
+        {"records": timed},
         time="at",
         until=noon,
         checkpoint=scenario.root / "by-time-checkpoint",
         step="1 minute",
     )
-    _run(history.live(records=timed))
+    _run(history.live())
     found = spark.read.parquet(str(scenario.root / "by-time-out")).collect()
     return {"pairs": sorted([row.l_id, row.r_id] for row in found)}
 

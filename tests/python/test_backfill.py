@@ -7,6 +7,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
 
 import tailrace
@@ -160,7 +161,8 @@ class Scene:
 
     def backfill(self, tables: Mapping[str, DataFrame], until: Any, **options: Any) -> tailrace.Backfill:  # noqa: ANN401
         asked = {"time": _TIME, "until": until, "checkpoint": self.checkpoint, "step": "5 minutes", **options}
-        return tailrace.backfill(self.pipeline, tables, **asked)
+        streams = asked.pop("streams", None) or self.streams()
+        return tailrace.backfill(self.pipeline, tables, streams, **asked)
 
     def feed(self, side: str, rows: Sequence[Row]) -> None:
         """A file that the live stream reads."""
@@ -176,7 +178,7 @@ class Scene:
         }
 
     def run_live(self, history: tailrace.Backfill) -> None:
-        history.live(**self.streams()).trigger(availableNow=True).start().awaitTermination()
+        history.live().trigger(availableNow=True).start().awaitTermination()
 
     def rows(self) -> list[Any]:
         return _sorted(self.spark.read.parquet(str(self.root / "out")))
@@ -356,7 +358,7 @@ def test_a_dry_run_counts_and_writes_nothing(spark: SparkSession, tmp_path: Path
     assert (made.steps, made.read, made.done) == (1, 0, False)
     assert not scene.checkpoint.exists()
     with pytest.raises(TypeError, match="A dry run has no live query"):
-        made.live(**scene.streams())
+        made.live()
 
 
 @pytest.mark.contract
@@ -459,12 +461,20 @@ def test_wrong_arguments_are_refused(spark: SparkSession, tmp_path: Path) -> Non
         tailrace.backfill(
             lambda left, right: left.join(right, "key"),
             tables,
+            scene.streams(),
             time=_TIME,
             until=at(600),
             checkpoint=tmp_path / "c",
         )
-    made = scene.backfill(tables, at(600))
     with _refused("`streams` has nothing for the table 'right'", TypeError):
-        made.live(left=scene.streams()["left"])
+        scene.backfill(tables, at(600), streams={"left": scene.streams()["left"]})
     with _refused("`streams` of tailrace.backfill is 'left'. It has to be a stream"):
-        made.live(**tables)
+        scene.backfill(tables, at(600), streams=tables)
+    other = scene.streams()["right"].withColumn("key", f.col("key").cast("int"))
+    with _refused("is 'right.key int'. It has to be bigint, as in the table"):
+        scene.backfill(tables, at(600), streams={**scene.streams(), "right": other})
+    # Before any row of history is read.
+    fewer = {**scene.streams(), "left": scene.streams()["left"].drop("l_id")}
+    with pytest.raises(AnalysisException, match="l_id"):
+        scene.backfill(tables, at(600), streams=fewer)
+    assert not scene.checkpoint.exists()

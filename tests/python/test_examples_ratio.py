@@ -9,11 +9,13 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 import tailrace
 from example_frames import SCHEMA, examples, frame
 from streams import at
 from tailrace import TailraceJoinError
+from tailrace.errors import TailraceStateError
 from tailrace.testing import crash_at_every_step
 
 if TYPE_CHECKING:
@@ -280,6 +282,50 @@ def test_a_crash_at_any_step_changes_nothing(spark: SparkSession, tmp_path: Path
     batches = [tuple([(id_, user, at(s)) for id_, user, s in side] for side in step) for step in _STEPS[:3]]
     tried = crash_at_every_step(spark, tmp_path, pipeline, [SCHEMA, SCHEMA], batches, read, most=8)
     assert len(tried) == 8
+
+
+def test_an_interrupted_batch_decides_the_same_after_a_rescale(
+    spark: SparkSession, stream_test: StreamTest, tmp_path: Path
+) -> None:
+    feed = _Feed(stream_test)
+    checkpoint, out, fails = (tmp_path / name for name in ("checkpoint", "out", "fails"))
+    out.mkdir()
+
+    def write(batch: DataFrame, number: int) -> None:
+        rows = sorted(tuple(row) for row in batch.select("id", "weight").collect())
+        with (out / f"{number}.json").open("a") as file:
+            print(json.dumps(rows), file=file)
+        if rows and fails.exists():
+            raise RuntimeError("the sink fails behind its rows")
+
+    def run() -> None:
+        writer = _sampled(*feed.frames, start=0.5).stream().writeStream.foreachBatch(write)
+        query = writer.option("checkpointLocation", str(checkpoint)).start()
+        try:
+            stream_test.flush()
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    for step in _STEPS[:2]:
+        feed.add(step)
+        run()
+    fails.touch()
+    feed.add(_STEPS[2])
+    with pytest.raises(StreamingQueryException):
+        run()
+    fails.unlink()
+    with pytest.raises(TailraceStateError, match="TAILRACE_STATE_RESCALE_CUT_OFF"):
+        tailrace.rescale(spark, checkpoint, 3)
+    tailrace.rescale(spark, checkpoint, 4)
+    # Each of the two has the counts of one before.
+    tailrace.rescale(spark, checkpoint, 2)
+    tailrace.rescale(spark, checkpoint, 8)
+    run()
+    tried = [file.read_text().splitlines() for file in out.iterdir()]
+    (again,) = (lines for lines in tried if len(lines) > 1)
+    assert len(set(again)) == 1
+    assert {weight for _, weight in json.loads(again[0])} > {1.0}
 
 
 def test_settings_of_the_ratio_may_change_at_a_restart(spark: SparkSession, stream_test: StreamTest) -> None:

@@ -91,6 +91,20 @@ final class NegativeBalanceSuite extends AnyFunSuite with ScalaCheckPropertyChec
     }
   }
 
+  test("where windows have few positives, too many negatives are kept on average, by the bound of the guide") {
+    val negatives = 100000L
+    Seq(0.1, 1.0, 3.0).foreach { mean =>
+      // The probabilities of Poisson.
+      val chances = (0 until 40).scanLeft(Math.exp(-mean)) { (chance, i) => chance * mean / (i + 1) }
+      val kept = chances.zipWithIndex.map { case (chance, positives) =>
+        chance * rate(three, counts(positives.toLong, negatives)) * negatives.toDouble
+      }.sum
+      val ratio = kept / mean / 3.0
+      assert(Math.abs(ratio - (mean + Math.exp(-mean)) / mean) < 1e-9)
+      assert(ratio > 1)
+    }
+  }
+
   test("over many seeds, weighted negatives estimate those that there were, in each release") {
     val random = new Random(1)
     val releases = Seq.tabulate(24)(i => (if (i % 7 == 0) 60L else 4L + i % 3) -> (200L + 40 * (i % 5)))

@@ -34,7 +34,7 @@ private[examples] final class SampleRatio(
   /** @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed */
   val balance: NegativeBalance = {
     if (sample.rates.nonEmpty) {
-      val reason = "rows that a predicate leaves out would not be positives and negatives any more"
+      val reason = "the ratio sets the rate of negatives, and all other examples are emitted"
       throw arguments.conflict("rates", shown(sample.rates), "ratio", reason)
     }
     checkIsOnce()

@@ -49,8 +49,8 @@ _STEPS = [_rows(step, share) for step, share in enumerate(_SHARES)]
 _END = (len(_SHARES) + 1) * _STEP
 
 
-def _define(impressions: DataFrame, clicks: DataFrame, name: str = "examples") -> tailrace.Examples:
-    made = examples(impressions, release_every="batch", name=name)
+def _define(impressions: DataFrame, clicks: DataFrame) -> tailrace.Examples:
+    made = examples(impressions, release_every="batch")
     return made.label("click", clicks, time="at", after=f"{_AFTER} seconds")
 
 
@@ -89,7 +89,7 @@ def _weights(rows: Iterable[Mapping[str, Any]]) -> dict[int, float]:
 def _places(spark: SparkSession, partitions: int) -> Callable[[int], int]:
     """The partition of a user: that of Spark's shuffle."""
     users = spark.range(_USERS).selectExpr("id", f"pmod(hash(id), {partitions}) AS part")
-    known = {row["id"]: row["part"] for row in users.collect()}
+    known: dict[int, int] = {row["id"]: row["part"] for row in users.collect()}
     return lambda user: known[user]
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -70,9 +71,10 @@ class Features:
 
 @dataclass(frozen=True)
 class Sample:
-    """The arguments of `Examples.sample`."""
+    """The arguments of `Examples.sample`: rates by predicate, or ratios by label."""
 
     rates: dict[str, float]
+    ratio: dict[str, float]
     options: dict[str, object]
 
 
@@ -87,6 +89,7 @@ class Described:
         time: the column of the event time.
         labels: the names of the labels, and whether another event takes the place of one that is missing.
         weight: the column of the sample's weight; None without a sample.
+        has_ratio: whether the sample has a ratio of negatives, by which a batch job chooses others.
         emit: which versions are emitted.
         answer: the definition, with a name of its own for its counts: a query has each name once.
         whole: the definition without its sample; likewise.
@@ -97,6 +100,7 @@ class Described:
     time: str
     labels: Mapping[str, bool]
     weight: str | None
+    has_ratio: bool
     emit: str
     answer: Examples
     whole: Examples
@@ -347,28 +351,51 @@ class Examples:
         options = self._options | arguments.texts(emit=emit)
         return replace(self, _horizons=tuple(ends), _options=options)
 
-    def sample(self, rates: Mapping[str, float], *, seed: int, weight: str = "weight") -> Examples:
-        """Keeps a share of the examples.
+    def sample(
+        self,
+        rates: Mapping[str, float] | None = None,
+        *,
+        seed: int,
+        weight: str = "weight",
+        ratio: Mapping[str, float] | None = None,
+        over: Duration | None = None,
+        start: float | None = None,
+    ) -> Examples:
+        """Keeps a share of the examples: by `rates`, or by a `ratio` of negatives to positives.
 
-        The choice depends on an example's keys, its time and the seed alone. So restarts, retries and batch
-        jobs choose the same ones. The progress counts those that each predicate has left out.
+        The choice depends on an example's keys, its time, the seed and its rate alone. With `rates`,
+        restarts, retries and batch jobs choose the same ones. With `ratio`, restarts and retries do: the rate
+        of a partition follows from the examples that it emitted in earlier micro-batches, which its state
+        counts. A batch job has the exact rate of each `over` of event time, and chooses others. The progress
+        counts the rows that are left out.
 
         Args:
             rates: for each predicate, in SQL over the finished row, the share of its rows that are emitted, 0
                 to 1. The first one that holds counts. Rows for which none holds are emitted. It isn't empty.
             seed: a whole number of 64 bits. It is pinned by the checkpoint.
             weight: the name of a new column: double, 1 / rate of the row.
+            ratio: in the place of `rates`, labels by their names, each with the number of negatives to keep
+                per example that has an event of it. Negatives are the examples without an event of any of
+                these labels; all others are emitted, with weight 1. With several labels, the greatest of
+                their rates counts. Not with horizons or `amend_for`.
+            over: of `ratio`, the length of event time whose examples decide the rate; None: 1 hour.
+            start: of `ratio`, the rate of a partition that hasn't emitted an example yet, above 0; None: 1.
 
         Raises:
-            TailraceJoinError: a rate isn't from 0 to 1, or there is none. Predicates are read when the
-                examples are planned.
+            TailraceJoinError: a rate isn't from 0 to 1, a ratio isn't above 0, or there is none of both.
+                Predicates and the names of labels are read when the examples are planned.
             TypeError: an argument has a wrong Python type.
         """
-        shares = _shares_of(rates)
+        shares = _shares_of({} if rates is None else rates, needed=ratio is None)
+        ratios = {} if ratio is None else _ratios_of(ratio)
         if self._sample is not None:
             raise TypeError("The examples have a sample already: give all predicates in one.")
         options = arguments.counts(seed=seed) | arguments.texts(weight=weight)
-        return replace(self, _sample=Sample(shares, options))
+        if over is not None:
+            options |= arguments.durations(over=over)
+        if start is not None:
+            options["start"] = _start_of(start)
+        return replace(self, _sample=Sample(shares, ratios, options))
 
     def stream(self) -> DataFrame:
         """The examples of streams.
@@ -415,6 +442,7 @@ class Examples:
                 for one in self._labels
             },
             weight=None if self._sample is None else str(self._sample.options["weight"]),
+            has_ratio=self._sample is not None and bool(self._sample.ratio),
             emit=str(self._options.get("emit", "all")),
             answer=self._renamed("answer"),
             whole=replace(self._renamed("whole"), _sample=None),
@@ -455,7 +483,9 @@ class Examples:
         if self._horizons:
             lines.append(_call("horizons", *self._horizons, **_named(emit)))
         if self._sample is not None:
-            lines.append(_call("sample", self._sample.rates, **_named(self._sample.options)))
+            rates = [self._sample.rates] if self._sample.rates else []
+            ratio = {"ratio": self._sample.ratio} if self._sample.ratio else {}
+            lines.append(_call("sample", *rates, **ratio, **_named(self._sample.options)))
         return "\n    .".join(lines)
 
     def _part(self, method: str, one: Label | Features) -> str:
@@ -492,6 +522,7 @@ class Examples:
             "rates": [
                 {"predicate": predicate, "rate": rate} for predicate, rate in self._sample.rates.items()
             ],
+            "ratio": [{"label": label, "ratio": ratio} for label, ratio in self._sample.ratio.items()],
             **self._sample.options,
         }
         return calls.plan(
@@ -570,23 +601,59 @@ def _start(since: str | datetime | None) -> Column | None:
             raise TypeError(f"`since` must be a string or a datetime, not {type(since).__name__}.")
 
 
-def _shares_of(rates: Mapping[str, float]) -> dict[str, float]:
+def _shares_of(rates: Mapping[str, float], *, needed: bool) -> dict[str, float]:
     """The rates of a sample, by predicate.
 
     Raises:
-        TailraceJoinError: one isn't from 0 to 1, or there is none.
+        TailraceJoinError: one isn't from 0 to 1, or there is none and they are needed.
         TypeError: they are no mapping of strings to numbers.
     """
     arguments.kind(rates, Mapping, "rates")
     shares = {arguments.text(one, "rates"): arguments.rate(share, "rates") for one, share in rates.items()}
-    if not shares:
-        allowed = 'one predicate or more, each with its rate, such as {"size(click) = 0": 0.1}'
+    if needed and not shares:
+        one = 'one predicate or more, each with its rate, such as {"size(click) = 0": 0.1}'
+        allowed = f"{one}, or none with `ratio`"
         raise arguments.refused("tailrace.examples", "rates", {}, allowed)
     for predicate, share in shares.items():
         # NaN is neither.
         if not 0 <= share <= 1:
             raise arguments.refused("tailrace.examples", f"the rate of {predicate}", share, "0 to 1")
     return shares
+
+
+def _ratios_of(ratio: Mapping[str, float]) -> dict[str, float]:
+    """The ratios of a sample, by label.
+
+    Raises:
+        TailraceJoinError: one isn't above 0, or there is none.
+        TypeError: they are no mapping of strings to numbers.
+    """
+    arguments.kind(ratio, Mapping, "ratio")
+    wanted = "a number above 0"
+    ratios = {
+        arguments.text(label, "ratio"): arguments.rate(one, "ratio", wanted) for label, one in ratio.items()
+    }
+    if not ratios:
+        allowed = 'one label or more, each with its negatives per positive, such as {"click": 3}'
+        raise arguments.refused("tailrace.examples", "ratio", {}, allowed)
+    for label, one in ratios.items():
+        # NaN is neither.
+        if not 0 < one < math.inf:
+            raise arguments.refused("tailrace.examples", f"the ratio of '{label}'", one, wanted)
+    return ratios
+
+
+def _start_of(start: float) -> float:
+    """The rate of a partition that hasn't emitted an example.
+
+    Raises:
+        TailraceJoinError: it isn't above 0, or above 1.
+        TypeError: it is no number.
+    """
+    rate = arguments.rate(start, "start")
+    if not 0 < rate <= 1:
+        raise arguments.refused("tailrace.examples", "start", rate, "above 0, and at most 1")
+    return rate
 
 
 def _named(options: Mapping[str, object]) -> dict[str, object]:

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 _HOUR = 3_600_000_000
 _MIXED = "TAILRACE_JOIN_MIXED_BATCH_AND_STREAM"
+_OTHER_NEGATIVES = (
+    "a stream and a batch job keep other negatives. Compare the examples that have one of its labels: those "
+    "of the landed rows with those of `batch()` of the definition without the sample"
+)
 
 
 @dataclass(frozen=True)
@@ -218,6 +222,10 @@ def _answer(
     """The batch answer, and the columns of the examples, if it is of such."""
     if isinstance(definition, Examples):
         known, frames = described(definition), _frames(tables)
+        if known.has_ratio:
+            raise arguments.conflict(
+                CALL, "definition", "a definition of examples", "ratio", _OTHER_NEGATIVES
+            )
         try:
             return known.answer.batch(**frames), known
         except TailraceJoinError as error:

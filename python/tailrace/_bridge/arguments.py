@@ -179,16 +179,14 @@ def share(value: Share, argument: str) -> str:
     )
 
 
-def rate(value: float, argument: str) -> float:
+def rate(value: float, argument: str, wanted: str = "a number from 0 to 1") -> float:
     """A number as a float; TypeError unless it is one, which a bool is not here."""
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise TypeError(f"`{argument}` must be a number from 0 to 1, not {type(value).__name__}.")
+        raise TypeError(f"`{argument}` must be {wanted}, not {type(value).__name__}.")
     try:
         return float(value)
     except OverflowError as error:
-        raise TypeError(
-            f"`{argument}` must be a number from 0 to 1, not one of {len(str(value))} digits."
-        ) from error
+        raise TypeError(f"`{argument}` must be {wanted}, not one of {len(str(value))} digits.") from error
 
 
 def seconds(value: float, argument: str) -> float:

@@ -127,7 +127,7 @@ class Build:
         return made.horizons(*options.pop("horizons"), **options)
 
     def _examples_sample(self, made: tailrace.Examples, options: dict[str, Any]) -> tailrace.Examples:
-        return made.sample(options.pop("rates"), **options)
+        return made.sample(options.pop("rates", None), **options)
 
     def _attribution(self, made: tailrace.Examples, _: dict[str, Any]) -> tailrace.Examples:
         """An option of the label has it."""

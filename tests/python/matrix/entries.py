@@ -160,6 +160,15 @@ ENTRIES: tuple[Entry, ...] = (
         _BUY,
         Call("Examples.sample", {"rates": {"size(buy) = 0": 0.25}, "seed": 8, "weight": "w"}),
     ),
+    # Rows that all partitions keep, however many there are.
+    _examples(
+        "sample_ratio",
+        _CLICK,
+        Call(
+            "Examples.sample",
+            {"ratio": {"click": 1000}, "over": "30 seconds", "start": 1.0, "seed": 9},
+        ),
+    ),
     _examples("horizons", _CLICK, _BUY, Call("Examples.horizons", {"horizons": ["5 seconds", "15 seconds"]})),
     *(
         _examples(

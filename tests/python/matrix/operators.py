@@ -139,7 +139,7 @@ OPERATORS: dict[str, Operator] = {
             "Examples.sample",
             tailrace.Examples.sample,
             ("rates",),
-            {"seed": _REQUIRED, "weight": "weight"},
+            {"seed": _REQUIRED, "weight": "weight", "ratio": None, "over": None, "start": None},
             ("examples/ExampleOptions.scala", "ExampleSample"),
             frozenset({"rates"}),
         ),

@@ -45,6 +45,7 @@ CHECKPOINTS = (
     *("sync_join-plain", "sync_join-pairs", "sync_join-future_mark"),
     *("examples-one_label", "examples-two_labels", "examples-amended", "examples-since"),
     *("examples-features", "examples-sample", "examples-horizons", "examples-linear", "examples-last_touch"),
+    "examples-sample_ratio",
     *("watermark-plain", "watermark-stamped_roster", "watermark-join", "replays-drop", "replays-forgetting"),
     *("recursion-fixpoint", "recursion-feedback_depth"),
 )

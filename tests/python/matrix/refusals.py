@@ -108,6 +108,29 @@ REFUSALS: tuple[Refusal, ...] = (
         _label(),
         Call("Examples.horizons", {"horizons": ["31 seconds"]}),
     ),
+    _examples(
+        "a ratio and horizons",
+        CONFLICT,
+        _label(),
+        Call("Examples.horizons", {"horizons": ["10 seconds"]}),
+        Call("Examples.sample", {"ratio": {"click": 3}, "seed": 7}),
+    ),
+    _examples(
+        "a ratio and amend_for",
+        CONFLICT,
+        _label(),
+        Call("Examples.sample", {"ratio": {"click": 3}, "seed": 7}),
+        amend_for="1 minute",
+    ),
+    _examples(
+        "a ratio to no label", INVALID, _label(), Call("Examples.sample", {"ratio": {"buy": 3}, "seed": 7})
+    ),
+    _examples(
+        "a window without a ratio",
+        NEEDS,
+        _label(),
+        Call("Examples.sample", {"rates": {"true": 0.5}, "over": "1 hour", "seed": 7}),
+    ),
     _one("accurate_watermark", NEEDS, on_future="mark"),
     _one("accurate_watermark", NEEDS, on_future="fail"),
     _one("accurate_watermark", NEEDS, server="http://127.0.0.1:1"),

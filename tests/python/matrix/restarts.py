@@ -174,6 +174,9 @@ _EXAMPLES = (
     _refused("examples-horizons", 3, emit="defer", told_as="horizons"),
     _refused("examples-sample", 2, seed=8),
     _accepted("examples-sample", 2, weight="w"),
+    _accepted("examples-sample_ratio", 2, ratio={"click": 2000}),
+    _accepted("examples-sample_ratio", 2, over="1 minute"),
+    _accepted("examples-sample_ratio", 2, start=0.5),
 )
 
 _WATERMARK = (

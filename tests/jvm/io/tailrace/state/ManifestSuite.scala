@@ -33,6 +33,14 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     some <- Gen.listOf(sections)
   } yield Run(StateFileNames.run(version), crc + 1, crc, some)
 
+  private val balances: Gen[BalanceCounts] = for {
+    labels <- Gen.nonEmptyListOf(Arbitrary.arbitrary[String])
+    counts = Gen.listOfN(labels.size, Gen.choose(0L, Long.MaxValue))
+    steps <- Gen.listOf(
+      Gen.zip(Arbitrary.arbitrary[Long], counts, Gen.choose(0L, Long.MaxValue)).map(BalanceStep.tupled)
+    )
+  } yield BalanceCounts(labels, steps)
+
   private val manifests: Gen[Manifest] = for {
     version <- Gen.choose(0L, Long.MaxValue)
     through <- Arbitrary.arbitrary[Long]
@@ -40,7 +48,8 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     right <- Gen.oneOf(Gen.const(Long.MinValue), Arbitrary.arbitrary[Long])
     late <- Gen.listOf(Gen.zip(Gen.choose(1L, 1000L), Arbitrary.arbitrary[Long]).map(LateRows.tupled))
     amends <- Gen.option(Arbitrary.arbitrary[Long])
-  } yield Manifest(version, through, some, right, late, amends)
+    balance <- Gen.option(balances)
+  } yield Manifest(version, through, some, right, late, amends, balance)
 
   private val golden = Manifest(
     7,
@@ -134,6 +143,17 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(Manifest.decode(encode(amends), place, path) == amends)
   }
 
+  test("a manifest of examples whose negatives are sampled at a ratio has format 8, and the golden bytes") {
+    val counts = BalanceCounts(
+      Seq("click", "buy \"now\""),
+      Seq(BalanceStep(-60, Seq(4, 0), 100), BalanceStep(0, Seq(1, 2), 9007199254740993L))
+    )
+    val balanced = golden.copy(runs = golden.runs.take(1), balance = Some(counts))
+    val bytes = Files.readAllBytes(LocalPath.of("tests/golden/manifest-8.txt"))
+    assert(new String(encode(balanced), UTF_8) == new String(bytes, UTF_8))
+    assert(Manifest.decode(bytes, place, path) == balanced)
+  }
+
   test("a manifest of format 5 is read, where no row is amended") {
     val bytes = Files.readAllBytes(LocalPath.of("tests/golden/manifest-5.txt"))
     assert(Manifest.decode(bytes, place, path) == golden)
@@ -224,7 +244,7 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  Seq(8 -> "a newer format", 1 -> "the format before the first release").foreach { case (format, what) =>
+  Seq(9 -> "a newer format", 1 -> "the format before the first release").foreach { case (format, what) =>
     test(s"$what is refused by its number, whatever follows") {
       Seq("", "of another shape\n\n\n", "{}\n00000000\n").foreach { rest =>
         val e = error(s"tailrace-state $format\n$rest".getBytes(UTF_8))

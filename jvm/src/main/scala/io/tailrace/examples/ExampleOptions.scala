@@ -233,8 +233,19 @@ object ExampleFeatures {
   *               first one that holds counts; a row for which none holds is emitted
   * @param seed   of the hash of key and time that chooses rows
   * @param weight name of a column with 1 / rate
+  * @param ratio  in the place of rates: names of labels, each with the number of negatives to keep per example that has an
+  *               event of it. Negatives are the examples that have an event of none of these labels
+  * @param over   of ratios: the length of event time whose examples decide the rate; none: 1 hour
+  * @param start  of ratios: the rate of a partition of a stream that hasn't emitted an example; none: 1
   */
-final case class ExampleSample(rates: Seq[(String, Double)], seed: Long, weight: String = "weight")
+final case class ExampleSample(
+    rates: Seq[(String, Double)],
+    seed: Long,
+    weight: String = "weight",
+    ratio: Seq[(String, Double)] = Nil,
+    over: Option[TimeSpan] = None,
+    start: Option[Double] = None
+)
 
 object ExampleSample {
   private[examples] def of(document: CallDocument): ExampleSample = ExampleSample(
@@ -243,7 +254,13 @@ object ExampleSample {
       rate("predicate").text -> rate("rate").double
     },
     seed = document("seed").long,
-    weight = document("weight").text
+    weight = document("weight").text,
+    ratio = document.get("ratio").toSeq.flatMap(_.list).map { one =>
+      val ratio = one.document
+      ratio("label").text -> ratio("ratio").double
+    },
+    over = document.get("over").map(_.duration),
+    start = document.get("start").map(_.double)
   )
 }
 

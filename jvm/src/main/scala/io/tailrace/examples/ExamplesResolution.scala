@@ -19,6 +19,7 @@ import io.tailrace.label.{
   LabelStreams,
   MatchBound,
   Matches,
+  NegativeBalance,
   VersionColumns
 }
 import io.tailrace.plan.Columns
@@ -165,7 +166,7 @@ private[tailrace] final class ExamplesResolution(
       one.rule(i, common, beside.map(_.label.name).toSet)
     })
     val joined = new JoinResolution(withHash, union.plan, sameName)
-      .resolve(common.map(a => a.name -> a.name), all, Some(form))
+      .resolve(common.map(a => a.name -> a.name), all, Some(form), balance(options))
     // The impressions may be examples themselves: the first one from above is this one.
     val outermost = joined.collectFirst { case join: LabelJoin => join }
     joined.transformDown {
@@ -221,6 +222,13 @@ private[tailrace] final class ExamplesResolution(
   /** True if the operator makes a touch of each impression. */
   private def leavesTouches(found: Seq[FoundLabel]): Boolean =
     left.isStreaming && found.exists(_.isAttributed)
+
+  /** Only partitions of a stream have examples that they emitted before. */
+  private def balance(options: ExampleOptions): Option[NegativeBalance] =
+    options.sample
+      .filter(_.ratio.nonEmpty)
+      .map(new SampleRatio(_, options, labels.map(_.label), sameName).balance)
+      .filter(_ => left.isStreaming)
 
   private def timeOf(plan: LogicalPlan, options: ExampleOptions): Attribute =
     new Columns(ExampleOptions.arguments, plan.output, sameName).find("time", options.time)

@@ -11,6 +11,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, Dataset}
 
 import io.tailrace.common.{OwnNames, Policy}
+import io.tailrace.label.NegativeBalance
 import io.tailrace.plan.Columns
 import io.tailrace.plan.Columns.named
 
@@ -32,9 +33,13 @@ private[tailrace] final class Sampling(
   import ExampleOptions.arguments
   import Sampling._
 
-  if (sample.rates.isEmpty) {
-    val allowed = "one predicate or more, each with its rate, such as {\"size(click) = 0\": 0.1}"
-    throw arguments.invalid("rates", "{}", allowed)
+  if (sample.ratio.isEmpty) {
+    if (sample.rates.isEmpty) {
+      val allowed = "one predicate or more, each with its rate, such as {\"size(click) = 0\": 0.1}"
+      throw arguments.invalid("rates", "{}", s"$allowed, or none with `ratio`")
+    }
+    sample.over.foreach(given => throw arguments.needs("over", given, "ratio"))
+    sample.start.foreach(given => throw arguments.needs("start", given, "ratio"))
   }
 
   /** @param count counts rows, with whether each predicate has left them out */
@@ -43,20 +48,32 @@ private[tailrace] final class Sampling(
     // A late row that is emitted marked is no example, and no sample leaves it out. An amended one is sampled by its
     // new group, with the hash that the example had.
     val isLate = ExampleCounts.isMarked(options) && !ExampleCounts.isAmended(options)
-    val place = sample.rates.zipWithIndex.foldRight(lit(0)) { case (((predicate, _), i), rest) =>
-      when(expr(predicate), lit(i + 1)).otherwise(rest)
+    val (rows, cases) = if (sample.ratio.isEmpty) (examples, ofRates) else ofRatio(examples, !isLate)
+    val place = cases.zipWithIndex.foldRight(lit(0)) { case ((one, i), rest) =>
+      when(one.holds, lit(i + 1)).otherwise(rest)
     }
-    val rates = lit(1.0) +: sample.rates.map { case (_, rate) => lit(rate) }
-    val placed = examples.withColumn(Place, when(isLate, lit(0)).otherwise(place))
-    val rate = element_at(array(rates: _*), named(Place) + 1)
+    val placed = rows.withColumn(Place, when(isLate, lit(0)).otherwise(place))
+    val rate = element_at(array(lit(1.0) +: cases.map(_.rate): _*), named(Place) + 1)
     val chosen = placed.withColumn(Rate, rate).withColumn(Chosen, share(examples) < named(Rate))
-    val dropped = sample.rates.zipWithIndex.map { case ((predicate, _), i) =>
-      predicate -> (named(Place) === lit(i + 1) && !named(Chosen) && !ExampleCounts.isAmended(options))
+    val dropped = cases.zipWithIndex.map { case (one, i) =>
+      one.predicate -> (named(Place) === lit(i + 1) && !named(Chosen) && !ExampleCounts.isAmended(options))
     }
     count(chosen, dropped)
       .filter(named(Chosen))
       .withColumn(sample.weight, when(!isLate, lit(1.0) / named(Rate)))
-      .drop(Place, Rate, Chosen)
+      .drop(Place, Rate, Chosen, NegativeBalance.Rate)
+  }
+
+  private def ofRates: Seq[SampleCase] = sample.rates.map { case (predicate, rate) =>
+    SampleCase(predicate, expr(predicate), lit(rate))
+  }
+
+  /** The rows with the rates of their partitions. */
+  private def ofRatio(examples: DataFrame, isExample: Column): (DataFrame, Seq[SampleCase]) = {
+    val sameName = SparkPlans.session(examples).sessionState.conf.resolver
+    val ratio = new SampleRatio(sample, options, labels, sameName)
+    val negatives = SampleCase(ratio.predicate, ratio.isNegative, named(NegativeBalance.Rate))
+    (ratio.withRates(examples, isExample), Seq(negatives))
   }
 
   /** Leaves out impressions before they are stored, where the labels can't change that: the first predicate is `true`.
@@ -150,6 +167,13 @@ private[tailrace] final class Sampling(
       .checkAdded(sample.weight, s"Choose another name than '${sample.weight}' for `weight`.")
   }
 }
+
+/** Rows of a sample that have one rate.
+  *
+  * @param predicate in the query's progress
+  * @param holds     whether a row is one of them
+  */
+private final case class SampleCase(predicate: String, holds: Column, rate: Column)
 
 private object Sampling {
 

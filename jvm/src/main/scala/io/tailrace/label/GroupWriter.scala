@@ -1,5 +1,7 @@
 package io.tailrace.label
 
+import java.lang.{Double => JDouble}
+
 import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 import org.apache.spark.sql.catalyst.expressions.{
   Attribute,
@@ -8,7 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.{
   Literal,
   UnsafeRow
 }
-import org.apache.spark.sql.types.{BooleanType, StringType, StructType}
+import org.apache.spark.sql.types.{BooleanType, DoubleType, StringType, StructType}
 import org.apache.spark.unsafe.types.UTF8String
 
 import io.tailrace.common.{Mark, MarkedRows, MemoryErrors}
@@ -16,12 +18,18 @@ import io.tailrace.join.{JoinColumns, LeftRowWriter}
 import io.tailrace.state.{RowLayout, RowMemory}
 
 /** The columns after those of a [[GroupForm]]: three that say which version of its left row an output row is, if there
-  * are horizons, then `_mark`, if there are rows other than ordinary ones.
+  * are horizons, the rate of negatives, if it follows from a ratio, then `_mark`, if there are rows other than ordinary
+  * ones.
   *
   * @param horizons none: each left row has one version
+  * @param rate     [[NegativeBalance.rate]]
   */
-private[tailrace] final case class VersionColumns(horizons: Option[Horizons], hasMarks: Boolean) {
-  def size: Int = (if (horizons.isEmpty) 0 else 3) + (if (hasMarks) 1 else 0)
+private[tailrace] final case class VersionColumns(
+    horizons: Option[Horizons],
+    hasMarks: Boolean,
+    rate: Option[Double] = None
+) {
+  def size: Int = (if (horizons.isEmpty) 0 else 3) + rate.size + (if (hasMarks) 1 else 0)
 
   def attributes: Seq[Attribute] = {
     val ofVersion = Seq(
@@ -29,13 +37,15 @@ private[tailrace] final case class VersionColumns(horizons: Option[Horizons], ha
       AttributeReference(Horizons.Final, BooleanType, nullable = false)(),
       AttributeReference(Horizons.Changed, BooleanType)()
     )
-    (if (horizons.isEmpty) Nil else ofVersion) ++ Option.when(hasMarks)(Mark.attribute())
+    (if (horizons.isEmpty) Nil else ofVersion) ++
+      rate.map(_ => AttributeReference(NegativeBalance.Rate, DoubleType, nullable = false)()) ++
+      Option.when(hasMarks)(Mark.attribute())
   }
 
   /** Their values for a row that belongs to no horizon. */
   def ofNoHorizon(mark: Literal): Seq[Expression] = {
     val ofVersion = Seq(Literal(null, StringType), Literal(true), Literal(null, BooleanType))
-    (if (horizons.isEmpty) Nil else ofVersion) ++ Option.when(hasMarks)(mark)
+    (if (horizons.isEmpty) Nil else ofVersion) ++ rate.map(Literal(_)) ++ Option.when(hasMarks)(mark)
   }
 }
 
@@ -50,6 +60,7 @@ private[tailrace] abstract class GroupWriter(
     version.horizons.fold(Seq.empty[UTF8String])(_.words.map(UTF8String.fromString)).toArray
   // The number of the first of the version's columns among those that are added.
   private val versionAt = columns.added.size - version.size
+  private val rateAt = columns.added.size - (if (version.hasMarks) 2 else 1)
   private var horizon = 0
   private var isCompared = false
   private var isChanged = false
@@ -99,6 +110,7 @@ private[tailrace] abstract class GroupWriter(
     writeLeft(left)
     writeFound(at)
     if (horizons.nonEmpty) writeVersion(end.toInt)
+    version.rate.foreach(rate => putAdded(rateAt, JDouble.doubleToRawLongBits(rate)))
     if (version.hasMarks) writeMark(length)
     written(length)
   }

@@ -252,14 +252,17 @@ private[tailrace] final class JoinResolution(
     sameName: (String, String) => Boolean
 ) {
 
-  /** @param form makes an output row of the matches of a left row; none: as the options say */
+  /** @param form    makes an output row of the matches of a left row; none: as the options say
+    * @param balance see [[JoinSettings]]
+    */
   def resolve(
       on: Seq[(String, String)],
       options: JoinOptions,
-      form: Option[GroupForm] = None
+      form: Option[GroupForm] = None,
+      balance: Option[NegativeBalance] = None
   ): LogicalPlan = {
     val asked = options.settings
-    val settings = asked.copy(form = form.getOrElse(asked.form))
+    val settings = asked.copy(form = form.getOrElse(asked.form), balance = balance)
     val sides = new JoinSides(options.arguments, left, right, sameName, options.words)
     sides.checkAreAlike()
     sides.withWiderKeys(on, settings.hasMarks)(resolve(_, on, options, settings))

@@ -51,6 +51,7 @@ object Release {
   * @param streams    of the labels, if the join is one of examples
   * @param idleTimeoutMs after how much idle time of the query buffered rows are flushed; none: never before the watermark
   * @param amendFor   how long after its window has closed a left row may be amended, microseconds; none: not at all
+  * @param balance    of a stream of examples whose negatives are sampled at a ratio
   */
 final case class JoinSettings(
     window: JoinWindow,
@@ -68,7 +69,8 @@ final case class JoinSettings(
     decided: Boolean = false,
     idleTimeoutMs: Option[Long] = None,
     streams: Option[LabelStreams] = None,
-    amendFor: Option[Long] = None
+    amendFor: Option[Long] = None,
+    balance: Option[NegativeBalance] = None
 ) {
   def isGrouped: Boolean = output == JoinOutput.Grouped
 
@@ -76,7 +78,7 @@ final case class JoinSettings(
   def hasMarks: Boolean = marksLate || amendFor.nonEmpty
 
   /** The columns after those of the form. */
-  def version: VersionColumns = VersionColumns(horizons, hasMarks)
+  def version: VersionColumns = VersionColumns(horizons, hasMarks, balance.map(_.rate))
 
   def groupWriter(columns: JoinColumns, memory: RowMemory): GroupWriter =
     form.writer(columns, version, memory)
@@ -114,8 +116,9 @@ final case class JoinSettings(
     val one = if (oneToOne) ", one_to_one=true" else ""
     val closing = idleTimeoutMs.fold("")(ms => s", idle_timeout=${Durations.text(ms * 1000)}")
     val keys = saltedKeys.fold("")(keys => s", salted_keys=[$keys]")
+    val ratio = balance.fold("")(of => s", ${of.text}")
     s"how=${output.name}, before=${Durations.text(window.before)}, after=${Durations.text(window.after)}, " +
-      s"${form.text}, on_late=$onLate$late$lateLefts$one$amends$versions$when$steps$closing$keys"
+      s"${form.text}, on_late=$onLate$late$lateLefts$one$amends$versions$when$steps$closing$keys$ratio"
   }
 
   /** The most that is emitted for one left row. All pairs are emitted. */

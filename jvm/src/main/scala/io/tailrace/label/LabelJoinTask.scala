@@ -13,16 +13,19 @@ import io.tailrace.state._
 private[label] final class LabelJoinTask(batch: LabelBatch, matching: LabelMatching) extends StoredJoinTask {
   private val input = new LabelInput(batch, matching)
   private val passes = new Passes
+  private val emitted = batch.settings.balance.map(new EmittedExamples(_, batch))
   private var flushNanos = 0L
 
-  override def output(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[InternalRow] =
-    passes.rows(
+  override def output(left: Iterator[InternalRow], right: Iterator[InternalRow]): Iterator[InternalRow] = {
+    val rows = passes.rows(
       Seq(
         () => input.readLeft(left),
         () => input.readRight(right),
         () => Pass.withoutRows(flushAll())
       ) ++ matching.passes
     )
+    emitted.fold(rows)(_.counting(rows))
+  }
 
   /** Writes out what is left in memory: the next pass needs memory, too. */
   private def flushAll(): Unit = {
@@ -34,7 +37,11 @@ private[label] final class LabelJoinTask(batch: LabelBatch, matching: LabelMatch
   override def rowsKept: Long = input.rowsKept
   override def updateNanos: Long = input.readNanos + flushNanos
   override def expiryNanos: Long = matching.expiryNanos
-  override def expire(): Long = matching.expire()
+  override def expire(): Long = {
+    batch.context.store.setBalance(emitted.flatMap(_.counts))
+    emitted.foreach(_.report())
+    matching.expire()
+  }
 
   override def close(): Unit = Seq(passes, matching, input, batch).foreach(_.close())
 }

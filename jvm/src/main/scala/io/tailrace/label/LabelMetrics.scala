@@ -25,6 +25,9 @@ object LabelMetrics {
   val UnpairedRows = "unpairedRows"
   val MatchedOnArrival = "matchedOnArrival"
   val MatchedAtExpiry = "matchedAtExpiry"
+  val BalancedPositives = "balancedPositives"
+  val BalancedNegatives = "balancedNegatives"
+  val BalancedNegativesExpected = "balancedNegativesExpected"
 
   private val counts = Seq(
     LateLeftRows -> "left rows behind the watermark that weren't accepted",
@@ -46,6 +49,13 @@ object LabelMetrics {
     MatchedOnArrival -> "matches found when the later row arrived",
     MatchedAtExpiry -> "matches found when the left row expired"
   )
+
+  /** Of examples whose negatives are sampled at a ratio, only. */
+  private val balanced = Seq(
+    BalancedPositives -> "examples with an event of a label of the sample's ratio",
+    BalancedNegatives -> "examples without an event of any of these labels, before the sample",
+    BalancedNegativesExpected -> "negatives that the sample keeps on average, by the rates of the partitions"
+  )
   val AmendableBytes = "amendableBytes"
 
   private val sizes = Seq(
@@ -53,9 +63,10 @@ object LabelMetrics {
     AmendableBytes -> "bytes of left rows that were emitted and may be amended"
   )
 
-  val names: Seq[String] = JoinMetrics.names ++ (counts ++ sizes).map(_._1)
+  val names: Seq[String] = JoinMetrics.names ++ (counts ++ balanced ++ sizes).map(_._1)
 
-  def create(context: SparkContext): Map[String, SQLMetric] = JoinMetrics.create(context, counts, sizes)
+  def create(context: SparkContext, areBalanced: Boolean): Map[String, SQLMetric] =
+    JoinMetrics.create(context, if (areBalanced) counts ++ balanced else counts, sizes)
 }
 
 /** Counts groups in plain fields, row by row, and adds them to the metrics once. */

@@ -129,7 +129,8 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
   override def keptColumns: Option[Set[String]] =
     Option.when(settings.amendFor.nonEmpty && settings.alsoBound.nonEmpty)(columns.kept.map(_.name).toSet)
 
-  override def createMetrics(context: SparkContext): Map[String, SQLMetric] = LabelMetrics.create(context)
+  override def createMetrics(context: SparkContext): Map[String, SQLMetric] =
+    LabelMetrics.create(context, areBalanced = settings.balance.nonEmpty)
   override def onDriver(exec: PlannedJoin): StoredJoinDriver = new LabelJoinDriver(settings, exec)
 }
 
@@ -230,7 +231,8 @@ private[tailrace] final class LabelJoinTasks(
     waiting: WaitingLeft
 ) extends StoredJoinTasks {
   override def task(context: StoredJoinContext): StoredJoinTask = {
-    val batch = new LabelBatch(context, settings, times)
+    val balance = settings.balance.map(_.after(context.store.balance))
+    val batch = new LabelBatch(context, settings.copy(balance = balance), times)
     val matching = settings.strategy match {
       case _ if !settings.isGrouped => new PairedMatching(batch)
       case MatchStrategy.Lazy => new LazyMatching(batch)

@@ -11,7 +11,7 @@ import org.json4s.{Formats, NoTypeHints}
 
 import io.tailrace.checkpoint.CheckedText
 
-import com.fasterxml.jackson.core.JsonFactory
+import com.fasterxml.jackson.core.{JsonFactory, JsonGenerator}
 
 /** The part of a run that belongs to one store and one time bucket. Times are microseconds since the epoch.
   *
@@ -63,6 +63,7 @@ final case class Run(
   *                            watermark, and an as-of join looks at no time up to its own any more
   * @param lateRows            [[TailraceStateStore.lateRows]]
   * @param amendsAfter         [[TailraceStateStore.amendsAfter]]
+  * @param balance             [[TailraceStateStore.balance]]
   */
 final case class Manifest(
     version: Long,
@@ -70,7 +71,8 @@ final case class Manifest(
     runs: Seq[Run],
     rightExpiredThrough: Long = Long.MinValue,
     lateRows: Seq[LateRows] = Nil,
-    amendsAfter: Option[Long] = None
+    amendsAfter: Option[Long] = None,
+    balance: Option[BalanceCounts] = None
 ) {
   def fileNames: Set[String] = runs.iterator.map(_.file).toSet
 
@@ -116,8 +118,11 @@ final case class LateRows(version: Long, watermark: Long)
 
 object Manifest {
 
-  /** The newest layout of manifest and runs that this release writes: where a synced join marks left rows. */
-  val Format = 7
+  /** The newest layout of manifest and runs that this release writes: where negatives are sampled at a ratio. */
+  val Format = 8
+
+  /** Where a synced join marks left rows. */
+  private val WithJoinedLeft = 7
 
   /** The layout of all others: an earlier release continues with them. */
   private val WithoutJoinedLeft = 6
@@ -142,8 +147,8 @@ object Manifest {
     text.encode(json(manifest, file), place, formatOf(manifest))
 
   private def formatOf(manifest: Manifest): Int = {
-    val isNew = manifest.runs.exists(_.sections.exists(_.store == StoreKind.JoinedLeft.name))
-    if (isNew) Format else WithoutJoinedLeft
+    def marksLeft = manifest.runs.exists(_.sections.exists(_.store == StoreKind.JoinedLeft.name))
+    if (manifest.balance.nonEmpty) Format else if (marksLeft) WithJoinedLeft else WithoutJoinedLeft
   }
 
   /** Reflection over case classes would cost more than the rest of a small commit. */
@@ -166,6 +171,7 @@ object Manifest {
       out.writeEndArray()
     }
     manifest.amendsAfter.foreach(out.writeNumberField("amendsAfter", _))
+    manifest.balance.foreach(write(_, out))
     out.writeArrayFieldStart("runs")
     manifest.runs.foreach { run =>
       out.writeStartObject()
@@ -197,6 +203,25 @@ object Manifest {
     out.writeEndObject()
     out.close()
     written.toString
+  }
+
+  private def write(balance: BalanceCounts, out: JsonGenerator): Unit = {
+    out.writeObjectFieldStart("balance")
+    out.writeArrayFieldStart("labels")
+    balance.labels.foreach(out.writeString)
+    out.writeEndArray()
+    out.writeArrayFieldStart("steps")
+    balance.steps.foreach { step =>
+      out.writeStartObject()
+      out.writeNumberField("time", step.time)
+      out.writeArrayFieldStart("positives")
+      step.positives.foreach(out.writeNumber(_))
+      out.writeEndArray()
+      out.writeNumberField("negatives", step.negatives)
+      out.writeEndObject()
+    }
+    out.writeEndArray()
+    out.writeEndObject()
   }
 
   /** Reads the beginning of a manifest's file. */

@@ -35,6 +35,7 @@ final class TailraceStateStore private[state] (
   private var ownTime = base.manifest.rightExpiredThrough
   private var late = base.manifest.lateRows
   private var amends = base.manifest.amendsAfter
+  private var counts = base.manifest.balance
   private var toKeep: Option[AnyRef] = None
   private var state: TailraceStateStore.State = TailraceStateStore.Updating
   private var stateBytes = base.manifest.runs.map(_.length).sum
@@ -73,6 +74,9 @@ final class TailraceStateStore private[state] (
 
   /** The state can amend emitted left rows after this time; none: it can amend no row. */
   def amendsAfter: Option[Long] = amends
+
+  /** The examples that the partition has emitted, if the rate of negatives follows from them. */
+  def balance: Option[BalanceCounts] = counts
 
   /** Sequence numbers go up over the whole life of the partition: see [[RunKey]]. */
   def newSeq(): Long = {
@@ -210,6 +214,11 @@ final class TailraceStateStore private[state] (
     amends = amendsAfter
   }
 
+  def setBalance(balance: Option[BalanceCounts]): Unit = {
+    requireUpdating()
+    counts = balance
+  }
+
   /** Takes the value that the operator has kept with the base version. Only one caller gets it. */
   def takeKept(): Option[AnyRef] = base.takeKept()
 
@@ -230,7 +239,7 @@ final class TailraceStateStore private[state] (
     val runs = (kept ++ complete).filter { case (local, _) => alive.contains(local) }
     val named = runs.map { case (local, run) => run.copy(sections = alive(local)) }
     val inline = newRuns.iterator.filter(_.isInline).map(run => run.local.name -> run.written).toMap
-    val next = Manifest(version + 1, expired, named, ownTime, late, amends)
+    val next = Manifest(version + 1, expired, named, ownTime, late, amends, counts)
     val manifest = owner.stateLog.commit(manifestFile, next, inline)
     state = TailraceStateStore.Committed
     checkpointId = nextCheckpointId

@@ -18,7 +18,7 @@ import io.tailrace.checkpoint.{DurableFiles, SparkCheckpoint}
 import io.tailrace.common.{LiteralPath, TailraceConf}
 import io.tailrace.join.{ImportableJoin, JoinCheckpoint}
 import io.tailrace.ops.rewrite.NewCheckpoint
-import io.tailrace.state.{CheckpointFiles, LateRows, Manifest, StateFileNames}
+import io.tailrace.state.{BalanceCounts, CheckpointFiles, LateRows, Manifest, StateFileNames}
 
 /** The result of an import.
   *
@@ -290,11 +290,13 @@ private[exchange] final case class MarkedRows(frame: DataFrame, mark: String)
   *
   * @param operatorTime none: the join doesn't use the previous one
   * @param amendsAfter  none: no left rows are amended
+  * @param balance      of all partitions: each new one has the rate that follows from it
   */
 private[exchange] final case class CarriedState(
     expiredThrough: Long,
     operatorTime: Option[Long],
-    amendsAfter: Option[Long]
+    amendsAfter: Option[Long],
+    balance: Option[BalanceCounts]
 ) {
 
   /** @param oldest time of the left rows. An edited row may be older than all rows that haven't been emitted: it is
@@ -304,6 +306,7 @@ private[exchange] final case class CarriedState(
     expiredThrough = Math.min(expiredThrough, oldest.fold(Long.MaxValue)(_ - 1)),
     rightExpiredThrough = operatorTime.getOrElse(manifest.rightExpiredThrough),
     lateRows = late,
-    amendsAfter = amendsAfter
+    amendsAfter = amendsAfter,
+    balance = balance
   )
 }

@@ -131,7 +131,14 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
       finally session.sparkContext.setJobDescription(null)
     }
     val beside =
-      ExportedState(facts.expiredThrough, facts.operatorTime, facts.amendsAfter, behind, missed)
+      ExportedState(
+        facts.expiredThrough,
+        facts.operatorTime,
+        facts.amendsAfter,
+        behind,
+        missed,
+        facts.balance
+      )
     ExportedJoin(join.operator, name, directory, settings, rows, state = Some(beside))
   }
 

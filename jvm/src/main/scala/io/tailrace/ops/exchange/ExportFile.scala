@@ -15,6 +15,7 @@ import org.json4s.{Formats, JInt, JNothing, NoTypeHints}
 import io.tailrace.checkpoint.{CheckedText, DurableFiles}
 import io.tailrace.common.Errors.refuse
 import io.tailrace.common.{LiteralPath, TailraceAnalysisException}
+import io.tailrace.state.BalanceCounts
 
 /** The description of an export's files: `_tailrace_export.json` in its directory, written last.
   *
@@ -71,13 +72,15 @@ final case class ExportedJoin(
   * @param amendsAfter    the maximum over all partitions
   * @param behind         the column of `right` with the watermark at which a row was late; none: there are none
   * @param missed         see [[MissedMatches]]
+  * @param balance        the sum over all partitions
   */
 final case class ExportedState(
     expiredThrough: Long,
     operatorTime: Long,
     amendsAfter: Option[Long],
     behind: Option[String],
-    missed: Long
+    missed: Long,
+    balance: Option[BalanceCounts] = None
 )
 
 private[exchange] object ExportFile {

@@ -265,7 +265,8 @@ final class ExportedRows private[exchange] (session: SparkSession, root: Path, r
         CarriedState(
           of.expiredThrough,
           Option.when(!isDecided)(of.operatorTime),
-          of.amendsAfter.filter(_ => amends)
+          of.amendsAfter.filter(_ => amends),
+          of.balance
         )
       }
     )

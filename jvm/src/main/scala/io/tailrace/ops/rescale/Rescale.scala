@@ -167,15 +167,20 @@ private[tailrace] final class Rescale(
   }
 
   /** An interrupted batch runs again, and a sink may have its rows already. So it must emit the same rows. Where
-    * rows are emitted in steps, the partition decides which: each new one must have rows of one old one only.
+    * rows are emitted in steps, or negatives are sampled at a ratio, the partition decides which: each new one must have
+    * rows of one old one only.
     */
   private def cutOff(join: StoredState, layout: StateLayout): Option[CutOffBatch] = {
     val batch = query.cutOffBatch(layout)
-    batch.filter(of => join.releasesInSteps && partitions % of.partitions != 0).foreach { of =>
-      throw RescaleErrors.cutOff(checkpoint, begun, of.partitions)
-    }
+    batch
+      .filter(partitions % _.partitions != 0)
+      .filter(_ => join.releasesInSteps || isBalanced(join))
+      .foreach(of => throw RescaleErrors.cutOff(checkpoint, begun, of.partitions))
     batch
   }
+
+  private def isBalanced(join: StoredState): Boolean =
+    query.state(join).manifests(conf).exists(_.balance.nonEmpty)
 
   private def layOut(join: StoredState, state: JoinState): Unit = {
     val directory = spark.directory(join.operator)

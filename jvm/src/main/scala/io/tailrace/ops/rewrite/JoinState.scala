@@ -112,6 +112,9 @@ private[tailrace] final class StateFacts(manifests: Seq[Manifest]) {
   def amendsAfter: Option[Long] =
     Option.when(manifests.forall(_.amendsAfter.nonEmpty))(manifests.flatMap(_.amendsAfter).max)
 
+  /** The examples that all of them have emitted. */
+  def balance: Option[BalanceCounts] = BalanceCounts.merged(manifests.map(_.balance))
+
   /** Late rows that left rows in the state don't get. */
   def lateRows: Seq[LateRows] = manifests.flatMap(_.lateRows).distinct.sortBy(_.version)
 

@@ -43,7 +43,7 @@ private[tailrace] final class StateRewrite(
     val byPartition = results.groupBy(_.partition)
     val parts = results.flatMap(_.parts).groupBy(_.target)
     (0 until join.after.layout.partitions).map { target =>
-      val facts = new StateFacts(join.sourcesOf(target).flatMap(byPartition).map(_.manifest))
+      val facts = new StateFacts(join.sourcesOf(target).map(byPartition(_).head.manifest))
       Manifest(
         join.version,
         facts.expiredThrough,
@@ -51,7 +51,8 @@ private[tailrace] final class StateRewrite(
         parts.getOrElse(target, Nil).sortBy(part => (-part.run.level, part.number)).map(_.run),
         facts.operatorTime,
         facts.lateRows,
-        facts.amendsAfter
+        facts.amendsAfter,
+        facts.balance
       )
     }
   }

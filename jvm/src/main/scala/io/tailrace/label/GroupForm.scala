@@ -49,6 +49,20 @@ private[tailrace] trait GroupForm extends Serializable {
   /** Their values for a left row that no right row can match. */
   def empty(columns: JoinColumns): Seq[Expression]
 
+  /** True for right rows that are events: others aren't emitted on their own. By the right columns without the keys. */
+  def isEvent(columns: JoinColumns): Expression
+
+  /** True if a right row that has the keys of a left row matches it. By the columns of both.
+    *
+    * @param window of the join
+    */
+  def isMatch(columns: JoinColumns, window: JoinWindow): Expression
+
+  /** True if each right row that has the keys of a left row and is in the window of the join matches it. Otherwise the
+    * form's writer says which ones do.
+    */
+  def matchesAll: Boolean
+
   /** Their values for a right row that is emitted without a left one. */
   def alone(columns: JoinColumns): Seq[Expression]
 
@@ -83,6 +97,13 @@ private[tailrace] final case class OneGroup(policy: MatchPolicy, maxMatches: Opt
 
   override def empty(columns: JoinColumns): Seq[Expression] =
     Literal.create(Nil, columns.added.head.dataType) +: uncut
+
+  override def isEvent(columns: JoinColumns): Expression = Literal.TrueLiteral
+
+  override def isMatch(columns: JoinColumns, window: JoinWindow): Expression =
+    InWindow(columns.leftTime, columns.rightTime, window)
+
+  override def matchesAll: Boolean = true
 
   override def alone(columns: JoinColumns): Seq[Expression] =
     CreateArray(Seq(CreateNamedStruct(columns.payload.flatMap(a => Seq(Literal(a.name), a))))) +: uncut

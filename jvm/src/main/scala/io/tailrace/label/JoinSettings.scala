@@ -50,6 +50,7 @@ object Release {
   * @param decided    whether a left row is emitted as soon as its first match is certain, not when its window closes
   * @param streams    of the labels, if the join is one of examples
   * @param idleTimeoutMs after how much idle time of the query buffered rows are flushed; none: never before the watermark
+  * @param orphans    right rows that no emitted left row has are emitted, marked
   * @param amendFor   how long after its window has closed a left row may be amended, microseconds; none: not at all
   */
 final case class JoinSettings(
@@ -68,12 +69,16 @@ final case class JoinSettings(
     decided: Boolean = false,
     idleTimeoutMs: Option[Long] = None,
     streams: Option[LabelStreams] = None,
-    amendFor: Option[Long] = None
+    amendFor: Option[Long] = None,
+    orphans: Boolean = false
 ) {
   def isGrouped: Boolean = output == JoinOutput.Grouped
 
   /** True if rows are emitted that aren't ordinary ones, and so a column says which. */
-  def hasMarks: Boolean = marksLate || amendFor.nonEmpty
+  def hasMarks: Boolean = marksLate || amendFor.nonEmpty || orphans
+
+  /** True if late right rows are emitted. */
+  def marksLateRights: Boolean = marksLate || orphans
 
   /** The columns after those of the form. */
   def version: VersionColumns = VersionColumns(horizons, hasMarks)
@@ -114,8 +119,9 @@ final case class JoinSettings(
     val one = if (oneToOne) ", one_to_one=true" else ""
     val closing = idleTimeoutMs.fold("")(ms => s", idle_timeout=${Durations.text(ms * 1000)}")
     val keys = saltedKeys.fold("")(keys => s", salted_keys=[$keys]")
+    val others = if (orphans) ", orphans=true" else ""
     s"how=${output.name}, before=${Durations.text(window.before)}, after=${Durations.text(window.after)}, " +
-      s"${form.text}, on_late=$onLate$late$lateLefts$one$amends$versions$when$steps$closing$keys"
+      s"${form.text}, on_late=$onLate$late$lateLefts$one$others$amends$versions$when$steps$closing$keys"
   }
 
   /** The most that is emitted for one left row. All pairs are emitted. */

@@ -123,14 +123,15 @@ object LabelJoinStrategy extends SparkStrategy {
 
   /** Pairs are due as soon as both rows are there: eager. Versions of a group are found by what their right rows' times
     * say, which eager matching drops: lazy. So are amended groups, and those of late left rows, whose right rows eager
-    * matching has evicted. Groups are due when the window has closed: lazy, which writes and reads each row once. A user
+    * matching has evicted, and orphans. Groups are due when the window has closed: lazy, which writes and reads each row once. A user
     * sets eager where most right rows match nothing and would wait for the end of a long window (`adr/006`).
     */
   private def strategy(settings: JoinSettings): MatchStrategy =
     if (!settings.isGrouped) MatchStrategy.Eager
     else if (settings.decided) MatchStrategy.Decided
     else if (
-      settings.horizons.nonEmpty || settings.amendFor.nonEmpty || settings.lateImpressions.contains(true)
+      settings.horizons.nonEmpty || settings.amendFor.nonEmpty || settings.orphans ||
+      settings.lateImpressions.contains(true)
     )
       MatchStrategy.Lazy
     else {

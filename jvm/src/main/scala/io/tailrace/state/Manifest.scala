@@ -116,8 +116,11 @@ final case class LateRows(version: Long, watermark: Long)
 
 object Manifest {
 
-  /** The newest layout of manifest and runs that this release writes: where a synced join marks left rows. */
-  val Format = 7
+  /** The newest layout of manifest and runs that this release writes: where a label join notes matched right rows. */
+  val Format = 8
+
+  /** The layout where a synced join marks left rows. */
+  private val WithJoinedLeft = 7
 
   /** The layout of all others: an earlier release continues with them. */
   private val WithoutJoinedLeft = 6
@@ -142,8 +145,10 @@ object Manifest {
     text.encode(json(manifest, file), place, formatOf(manifest))
 
   private def formatOf(manifest: Manifest): Int = {
-    val isNew = manifest.runs.exists(_.sections.exists(_.store == StoreKind.JoinedLeft.name))
-    if (isNew) Format else WithoutJoinedLeft
+    def has(kind: StoreKind) = manifest.runs.exists(_.sections.exists(_.store == kind.name))
+    if (has(StoreKind.MatchedRight)) Format
+    else if (has(StoreKind.JoinedLeft)) WithJoinedLeft
+    else WithoutJoinedLeft
   }
 
   /** Reflection over case classes would cost more than the rest of a small commit. */

@@ -1,7 +1,8 @@
 package io.tailrace.label
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.types.{ArrayType, BooleanType, StructField, StructType}
+import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
+import org.apache.spark.sql.types.{ArrayType, BooleanType, DataType, StructField, StructType}
 
 import io.tailrace.join.{ColumnWords, JoinColumns, LeftRowWriter, PinnedSetting}
 import io.tailrace.state.{RowLayout, RowMemory}
@@ -206,4 +207,19 @@ private[label] final class OneGroupChange(form: OneGroup) extends GroupChange {
 
   private def isSame(a: Candidates, i: Int, b: Candidates, j: Int): Boolean =
     RowLayout.compareValues(a.base(i), a.at(i), b.base(j), b.at(j)) == 0
+}
+
+/** True if a right row is in the window of a left row. */
+private[tailrace] final case class InWindow(left: Expression, right: Expression, window: JoinWindow)
+    extends BinaryExpression
+    with CodegenFallback {
+  override def dataType: DataType = BooleanType
+
+  override protected def nullSafeEval(leftTime: Any, rightTime: Any): Any = {
+    val (l, r) = (leftTime.asInstanceOf[Long], rightTime.asInstanceOf[Long])
+    window.lowerBound(l) <= r && r <= window.upperBound(l)
+  }
+
+  override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): InWindow =
+    copy(left = newLeft, right = newRight)
 }

@@ -303,6 +303,19 @@ private[label] final class LoneRows(columns: JoinColumns, settings: JoinSettings
   }
 }
 
+/** Tests rows for being events. */
+private[label] object RightEvents {
+
+  /** @param input columns of the rows */
+  def of(isEvent: Expression, input: Seq[Attribute]): InternalRow => Boolean = isEvent match {
+    case Literal.TrueLiteral => _ => true
+    case _ =>
+      val predicate = Predicate.create(isEvent, input)
+      predicate.initialize(0)
+      predicate.eval(_)
+  }
+}
+
 /** A micro-batch of a label join in one partition: up to which times its left rows are decided, closed and emitted, and
   * what its parts share.
   */

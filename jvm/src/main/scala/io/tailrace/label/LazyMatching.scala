@@ -131,7 +131,7 @@ private[label] final class GroupWork(val context: StoredJoinContext, val setting
     *
     * @param matched notes these right rows
     */
-  def mergeTo(end: Long, late: LateRights, matched: Option[MatchedRights] = None): SortedMerge =
+  def mergeTo(end: Long, late: LateRights, matched: Option[MatchSink] = None): SortedMerge =
     new SortedMerge(
       -settings.window.before,
       end,

@@ -1,25 +1,6 @@
 package io.tailrace.label
 
-import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
-import org.apache.spark.sql.catalyst.expressions.{
-  Alias,
-  And,
-  Attribute,
-  BinaryExpression,
-  EqualTo,
-  Expression,
-  If,
-  IsNull,
-  JoinedRow => BothRows,
-  Literal,
-  Or,
-  Predicate,
-  UnsafeRow
-}
-import org.apache.spark.sql.catalyst.plans.LeftAnti
-import org.apache.spark.sql.catalyst.plans.logical.{Filter, Join, JoinHint, LogicalPlan, Project}
-import org.apache.spark.sql.types.{BooleanType, DataType}
+import org.apache.spark.sql.catalyst.expressions.{JoinedRow => BothRows, UnsafeRow}
 
 import io.tailrace.common.Mark
 import io.tailrace.join.{Pass, StoredJoinContext}
@@ -146,13 +127,6 @@ private object Orphans {
   private val StepsInWindow = 16
 }
 
-/** Gets the right rows that left rows match. */
-private[tailrace] trait MatchSink {
-
-  /** A right row of the left row's key. It may come several times. */
-  def add(time: Long, seq: Long): Unit
-}
-
 /** Notes the right rows that were emitted in a group, or as orphans, until they are evicted. A note has the key, the time and the
   * sequence number of its row. The numbers are kept in memory from one batch to the next, and read from the state where they
   * aren't there.
@@ -189,8 +163,7 @@ private[label] final class MatchedRights(
 
   def has(seq: Long): Boolean = numbers.contains(seq)
 
-  /** Right rows that follow have the key of this row, which stays where it is until then. */
-  def leftIs(row: AnyRef, rowAt: Long): Unit = {
+  override def leftIs(row: AnyRef, rowAt: Long): Unit = {
     base = row
     at = rowAt
     key = null
@@ -240,65 +213,4 @@ private object MatchedRights {
       rows.all.exists(_._2.size > 2 * noted + Superfluous)
     }
   }
-}
-
-/** Tests rows for being events. */
-private[label] object RightEvents {
-
-  /** @param input columns of the rows */
-  def of(isEvent: Expression, input: Seq[Attribute]): InternalRow => Boolean = isEvent match {
-    case Literal.TrueLiteral => _ => true
-    case _ =>
-      val predicate = Predicate.create(isEvent, input)
-      predicate.initialize(0)
-      predicate.eval(_)
-  }
-}
-
-/** The orphans of batch DataFrames: an anti-join of the right side with the left one. */
-private[label] object BatchOrphans {
-
-  /** The rows that are emitted beside those of a join. */
-  def of(join: LabelJoin): LogicalPlan = {
-    // Both sides are read a second time.
-    val (left, right) = (renewed(join.left), renewed(join.right))
-    val ids = (join.left.output ++ join.right.output).zip(left.output ++ right.output)
-    def now(a: Attribute) = ids.collectFirst { case (was, is) if was.exprId == a.exprId => is }.get
-    val again = join.copy(
-      left = left,
-      right = right,
-      leftKeys = join.leftKeys.map(now),
-      rightKeys = join.rightKeys.map(now),
-      leftTime = now(join.leftTime),
-      rightTime = now(join.rightTime)
-    )
-    val columns = again.columns
-    val form = join.settings.form
-    val keys = again.leftKeys.zip(again.rightKeys).map { case (l, r) => EqualTo(l, r): Expression }
-    val condition = (keys :+ form.isMatch(columns, join.settings.window)).reduce(And(_, _))
-    val events = Filter(form.isEvent(columns), right)
-    val orphans = Join(events, left, LeftAnti, Some(condition), JoinHint.NONE)
-    val isNull = (again.rightKeys :+ again.rightTime).map(IsNull(_): Expression).reduce(Or(_, _))
-    val mark = If(isNull, Literal(Mark.NullRight.reason), Literal(Mark.UnmatchedRight.reason))
-    val values = new LoneRows(columns, join.settings).rightValues(mark)
-    Project(values.zip(join.output).map { case (value, a) => Alias(value, a.name)() }, orphans)
-  }
-
-  private def renewed(plan: LogicalPlan): LogicalPlan =
-    Project(plan.output.map(a => Alias(a, a.name)(explicitMetadata = Some(a.metadata))), plan)
-}
-
-/** True if a right row is in the window of a left row. */
-private[tailrace] final case class InWindow(left: Expression, right: Expression, window: JoinWindow)
-    extends BinaryExpression
-    with CodegenFallback {
-  override def dataType: DataType = BooleanType
-
-  override protected def nullSafeEval(leftTime: Any, rightTime: Any): Any = {
-    val (l, r) = (leftTime.asInstanceOf[Long], rightTime.asInstanceOf[Long])
-    window.lowerBound(l) <= r && r <= window.upperBound(l)
-  }
-
-  override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): InWindow =
-    copy(left = newLeft, right = newRight)
 }

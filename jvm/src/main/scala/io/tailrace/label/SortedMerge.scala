@@ -38,7 +38,7 @@ final class SortedMerge(
     large: LargeKeys = LargeKeys.ByWindow,
     late: LateRights = LateRights.None,
     gone: Option[GoneRows] = None,
-    notes: Option[MatchedRights] = None
+    notes: Option[MatchSink] = None
 ) extends AutoCloseable {
   import JoinWindow.saturatingAdd
 

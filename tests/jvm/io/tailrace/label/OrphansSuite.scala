@@ -55,6 +55,18 @@ class OrphansSuite extends SparkSuite with SlowSuite with JoinQueries {
     }
   }
 
+  test("a note stays as long as the section of its right row") {
+    query(after10) { h =>
+      h.step(Seq(served(10, 1)), Seq(engaged(12.1, 11), engaged(12.4, 12, "other")))
+      // Decided through 12.2: one row of the section, and not the other one.
+      h.step(Seq(served(22.2, 0, "start")), Seq(engaged(22.2, 0, "start")))
+      assert(groups(h) == Map(1 -> Seq(11)))
+      h.restart()
+      h.step(far._1, far._2)
+      assert(alone(h).filter(_.key != "start") == Seq(orphan(12, k = "other")))
+    }
+  }
+
   test("a right row without a key, and a late one, are emitted at once") {
     query(after10) { h =>
       h.step(Seq(served(10, 1)), Seq(engaged(12, 11), engaged(12, 12, null)))

@@ -115,9 +115,12 @@ private[label] final class Orphans(batch: LabelBatch) extends AutoCloseable {
   def expire(): Long = {
     matched.keep()
     if (!isDue) 0L
-    else
-      store.dropThrough(StoreKind.RightKeySorted, through) +
-        store.dropThrough(StoreKind.MatchedRight, through)
+    else {
+      val evicted = store.dropThrough(StoreKind.RightKeySorted, through)
+      // A right row leaves with its section, which may hold later rows. Its note stays until then.
+      val staying = store.sectionsOf(StoreKind.RightKeySorted).map(_.section.minTime - 1)
+      evicted + store.dropThrough(StoreKind.MatchedRight, (staying :+ through).min)
+    }
   }
 
   override def close(): Unit = if (notes != null) notes.close()

@@ -44,6 +44,7 @@ _DEFAULTS = {
     "delay": "0 seconds",
     "emit": "all",
     "weight": "weight",
+    "orphans": False,
 }
 
 
@@ -120,6 +121,7 @@ def examples(
     release_every: Duration | None = None,
     idle_timeout: Duration | None = None,
     amend_for: Duration | None = None,
+    orphans: bool = False,
     name: str = "examples",
 ) -> Examples:
     """Begins the definition of training examples. Add labels to it, then call `stream` or `batch`.
@@ -149,6 +151,10 @@ def examples(
             all labels, the time, and the columns that predicates of the sample name; the other columns of
             the impressions and the features are null. It is sampled by its new labels. Not with an
             attribution.
+        orphans: as in `tailrace.join`: emits each event that no label of any example matches, as a row of its
+            own with the reason in a column `_mark`. It has itself in the columns of the labels that it is an
+            event of, and null in the columns of the impressions but the keys that all labels have in common.
+            The counts in `observedMetrics` have them by label and reason. No sample leaves them out.
         name: of the counts in `observedMetrics` of the query's progress. Two definitions in a query need two
             names.
 
@@ -166,6 +172,7 @@ def examples(
     options = (
         columns.named(time=time)
         | arguments.texts(on_late=on_late, name=name)
+        | arguments.flags(orphans=orphans)
         | arguments.durations(
             **arguments.given(release_every=release_every, idle_timeout=idle_timeout, amend_for=amend_for)
         )
@@ -403,8 +410,9 @@ class Examples:
         Returns:
             The columns of the impressions; for each label, in their order, its column, and
             `<name>_truncated` if it has `max_matches`; with horizons, `horizon`, `final` and `changed`;
-            `_mark` if on_late="mark" or with `amend_for`; `weight` if there is a sample; the features.
-            (Features that a predicate of the sample names come before `weight`.) The output mode is append.
+            `_mark` if on_late="mark", with `amend_for` or with `orphans`; `weight` if there is a sample; the
+            features. (Features that a predicate of the sample names come before `weight`.) The output mode
+            is append.
 
         Raises:
             TailraceJoinError: the definition has no label, or a label can't be joined; see `tailrace.join`. A
@@ -449,7 +457,9 @@ class Examples:
         )
 
     def _renamed(self, suffix: str) -> Examples:
-        return replace(self, _options={**self._options, "name": f"{self._options['name']}_{suffix}"})
+        # An orphan belongs to no window of examples.
+        own = {"name": f"{self._options['name']}_{suffix}", "orphans": False}
+        return replace(self, _options={**self._options, **own})
 
     def _label_keys(self) -> list[list[str]]:
         """The key columns of each label, by the impressions' names."""

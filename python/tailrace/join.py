@@ -38,6 +38,7 @@ def join(
     release: Release = "closed",
     one_to_one: bool = False,
     amend_for: Duration | None = None,
+    orphans: bool = False,
     salted_keys: Sequence[object] | None = None,
     salt_buckets: int | None = None,
 ) -> DataFrame:
@@ -139,6 +140,15 @@ def join(
             that were emitted before it was set aren't amended. Rows that `idle_timeout` has flushed are
             amended, too, by right rows on time as by late ones. Amended rows are late for operators
             downstream. Batch DataFrames have none.
+        orphans: with how="left", emits each right row that is in no group as a row of its own: an orphan. It
+            has itself as the only match, null in all left columns but the keys, and the reason in a column
+            `_mark`. "unmatched_right": no left row has its key and it in its window. It is emitted when the
+            watermark has reached right_time + before + after, and at most 1/16 of before + after later, and
+            `release_every`. "null_right": its key or its time is null. "late_right": as with on_late="mark",
+            whatever `on_late` is. A right row that `match` or `max_matches` leaves out is no orphan. The
+            state keeps a note of each matched right row until that is evicted. Matching is lazy. The setting
+            is pinned by the checkpoint. It can't be combined with `horizons`, `early`, `amend_for`,
+            `idle_timeout`, `salted_keys` or release="decided".
         salted_keys: keys whose left rows would overload a single task (salting): values of the key column, or
             tuples with a value for each of several columns. Their left rows are split over `salt_buckets`
             partitions, and their right rows are kept in each of these. Both settings are pinned by the
@@ -153,11 +163,11 @@ def join(
         right_time (equal times by content), empty when there is no match; then `<into>_truncated` boolean if
         `max_matches` is given; then, with horizons, `horizon` string ("10 minutes", "1 hour 30 minutes"),
         `final` boolean, and `changed` boolean: whether the group differs from the previous version's, null in
-        the first one; then `_mark` string if on_late="mark" or with `amend_for`, null on ordinary rows. An
-        amended row has the final horizon, and is final and changed. A left row that is emitted on its own,
-        because it is late or has no time, has a null horizon and is final.
+        the first one; then `_mark` string if on_late="mark", with `amend_for` or with `orphans`, null on
+        ordinary rows. An amended row has the final horizon, and is final and changed. A left row that is
+        emitted on its own, because it is late or has no time, has a null horizon and is final.
 
-        With `amend_for` or on_late="mark", all left columns may be null.
+        With `amend_for`, `orphans` or on_late="mark", all left columns may be null.
 
         how="inner": the left columns; the right columns but the keys; then `_mark` string if on_late="mark".
 
@@ -186,6 +196,7 @@ def join(
         | arguments.counts(**arguments.given(max_matches=max_matches, salt_buckets=salt_buckets))
         | arguments.flags(
             one_to_one=one_to_one,
+            orphans=orphans,
             **arguments.given(late_labels=late_labels, late_impressions=late_impressions),
         )
         | arguments.durations(**arguments.given(release_every=release_every, idle_timeout=idle_timeout))

@@ -13,6 +13,8 @@ The values of all arguments `on_<event>` are from one list:
 `Reason` has all values of the column `_mark`. It is null on ordinary rows:
 
     "late_left", "late_right"  `join`: a left or a right row at or behind the watermark that wasn't taken
+    "unmatched_right"          `join`: a right row that no left row matches, with orphans
+    "null_right"               `join`: a right row without a key or a time, with orphans
     "amended"                  `join`: the new group of a left row that has been emitted before
     "replay"                   `filter_replays`: a record that was written again
     "duplicate"                `sync_join`: a further row of a key
@@ -59,4 +61,14 @@ LabelStall: TypeAlias = Literal["pause", "fail"]
 OnLimit: TypeAlias = Literal["fail", "drop"]
 OnCycle: TypeAlias = Literal["fail", "drop", "mark"]
 
-Reason: TypeAlias = Literal["late_left", "late_right", "amended", "replay", "duplicate", "future", "cycle"]
+Reason: TypeAlias = Literal[
+    "late_left",
+    "late_right",
+    "unmatched_right",
+    "null_right",
+    "amended",
+    "replay",
+    "duplicate",
+    "future",
+    "cycle",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from oracles import WHOLE, Event, Impression, LabelOracle
 from streams import at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -65,9 +65,10 @@ class Case:
     events: dict[str, list[Event]]
     horizons: tuple[int, ...] = ()
     emit: str = "all"
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def define(self, impressions: DataFrame, frames: dict[str, DataFrame]) -> tailrace.Examples:
-        made = tailrace.examples(impressions, on=["user", "item"], time="at")
+        made = tailrace.examples(impressions, on=["user", "item"], time="at", **self.options)
         for label, attribution in zip(self.labels, self.attributions, strict=True):
             made = made.label(
                 label.name,

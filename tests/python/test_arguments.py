@@ -99,6 +99,8 @@ def test_all_reasons_and_policies_are_closed_sets() -> None:
     assert get_args(tailrace.Reason) == (
         "late_left",
         "late_right",
+        "unmatched_right",
+        "null_right",
         "amended",
         "replay",
         "duplicate",

@@ -46,6 +46,9 @@ def _without_state(entry: Entry, action: str) -> Outcome:
 
 def _imported(entry: Entry, action: str) -> Outcome:
     join = entry.of("join") or entry.of("examples")
+    # A note of a match is of a right row, whose left row is no longer there.
+    if entry.has("orphans"):
+        return Refused(UNSUPPORTED)
     if join is None or entry.has("salted_keys") or len(_joins(entry)) > 1 or entry.of("accurate_watermark"):
         return Refused(UNSUPPORTED)
     # A session doesn't know which left rows of the export are events of others, too.

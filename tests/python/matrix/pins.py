@@ -38,12 +38,13 @@ SEED = 0
 # Those whose checkpoints are kept: one for each way in which settings and state differ.
 CHECKPOINTS = (
     *("join-left", "join-before", "join-capped", "join-mark", "join-steps", "join-closing"),
-    *("join-early", "join-horizons", "join-horizons_defer", "join-decided", "join-amended"),
+    *("join-early", "join-horizons", "join-horizons_defer", "join-decided", "join-amended", "join-orphans"),
     *("join-amended_horizons", "join-hot", "join-inner_before", "join-inner_no_late_labels"),
     *("join-inner_pairs", "join-inner_hot", "join-eager", "join-eager_before", "join-then_as_of"),
     *("as_of-plain", "as_of-aged", "as_of-delayed", "as_of-aged_mark"),
     *("sync_join-plain", "sync_join-pairs", "sync_join-future_mark"),
-    *("examples-one_label", "examples-two_labels", "examples-amended", "examples-since"),
+    *("examples-one_label", "examples-two_labels", "examples-amended", "examples-orphans"),
+    *("examples-since",),
     *("examples-features", "examples-sample", "examples-horizons", "examples-linear", "examples-last_touch"),
     "examples-sample_ratio",
     *("watermark-plain", "watermark-stamped_roster", "watermark-join", "replays-drop", "replays-forgetting"),

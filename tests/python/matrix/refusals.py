@@ -49,6 +49,18 @@ REFUSALS: tuple[Refusal, ...] = (
             {"release": "decided"},
             {"amend_for": "1 minute"},
             {"late_impressions": True},
+            {"orphans": True},
+        )
+    ),
+    *(
+        _join(CONFLICT, orphans=True, **option)
+        for option in (
+            {"early": "10 seconds"},
+            {"horizons": ["10 seconds"]},
+            {"amend_for": "1 minute"},
+            {"idle_timeout": "1 hour"},
+            {"release": "decided", "match": "first"},
+            {"salted_keys": [1]},
         )
     ),
     _join(NEEDS, one_to_one=True),
@@ -93,6 +105,14 @@ REFUSALS: tuple[Refusal, ...] = (
         CONFLICT,
         _label(attribution=tailrace.linear()),
         amend_for="1 minute",
+    ),
+    _examples("orphans and amend_for", CONFLICT, _label(), orphans=True, amend_for="1 minute"),
+    _examples(
+        "orphans and horizons",
+        CONFLICT,
+        _label(),
+        Call("Examples.horizons", {"horizons": ["10 seconds"]}),
+        orphans=True,
     ),
     _examples(
         "attribution with before and horizons",

@@ -113,6 +113,8 @@ _JOIN = (
     _refused("join-inner_pairs", one_to_one=False),
     _accepted("join-left", amend_for="20 seconds"),
     _accepted("join-amended", amend_for=None),
+    _refused("join-left", orphans=True),
+    _refused("join-orphans", orphans=False),
     _refused("join-left", salted_keys=[1], salt_buckets=2),
     _refused("join-hot", salted_keys=[2], salt_buckets=2),
     _refused("join-hot", salt_buckets=3, told_as="salted_keys"),
@@ -154,6 +156,7 @@ _EXAMPLES = (
     _accepted("examples-capped", release_every=None),
     _accepted("examples-two_labels", idle_timeout="1 hour"),
     _accepted("examples-two_labels", amend_for="20 seconds"),
+    _refused("examples-two_labels", orphans=True),
     _accepted("examples-two_labels", name="others"),
     # Events from before were judged by the former condition, and late ones by the former window.
     _accepted("examples-two_labels", 1, where="r_n % 3 = 0", compares=False),

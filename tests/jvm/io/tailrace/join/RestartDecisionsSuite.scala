@@ -98,6 +98,7 @@ final class RestartDecisionsSuite extends SparkSuite with SlowSuite {
       "emit=changes" -> of(horizons.copy(emit = "changes")),
       "emit=defer" -> of(horizons.copy(emit = "defer")),
       "amend_for" -> of(first.copy(amendFor = Some("20 seconds"))),
+      "orphans" -> of(first.copy(orphans = true)),
       "salted_keys=1" -> of(first.copy(saltedKeys = Seq(Seq("1")), saltBuckets = Some(2))),
       "salted_keys=2" -> of(first.copy(saltedKeys = Seq(Seq("2")), saltBuckets = Some(2))),
       "salt_buckets=3" -> of(first.copy(saltedKeys = Seq(Seq("1")), saltBuckets = Some(3))),
@@ -206,6 +207,7 @@ final class RestartDecisionsSuite extends SparkSuite with SlowSuite {
       "on_late" -> of(first.copy(onLate = "mark"))(click, buy),
       "release_every" -> of(first.copy(releaseEvery = Some("20 seconds")))(click, buy),
       "amend_for" -> of(first.copy(amendFor = Some("20 seconds")))(click, buy),
+      "orphans" -> of(first.copy(orphans = true))(click, buy),
       "amend_for,buy.on" -> of(first.copy(amendFor = Some("20 seconds")))(click, buy.copy(on = item)),
       "horizons=5" -> of(first.copy(horizons = Seq("5 seconds")))(click, buy),
       "horizons=5,after=90" ->

@@ -42,7 +42,7 @@ final class MetricCatalogSuite extends AnyFunSuite {
     "tailrace.windows" -> LandingReport.Schema,
     "tailrace.replays" -> ReplayCounts.Schema,
     "tailrace.recursion" -> HopReport.Schema,
-    "tailrace.examples" -> CountedNames.Schema,
+    "tailrace.examples" -> CountedNames.WithOrphans,
     "tailrace.labels" -> LabelStreams.Schema
   ).foreach { case (of, schema) =>
     test(s"each number of $of is in the catalog, or is a label of one") {

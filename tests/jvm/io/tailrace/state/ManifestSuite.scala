@@ -123,6 +123,15 @@ final class ManifestSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(Manifest.decode(bytes, place, path) == marked)
   }
 
+  test("a manifest of a label join that has noted matched right rows has format 8, and the golden bytes") {
+    val section = Section("matched-right", 4, 3, 4, 4, 72)
+    val noted =
+      golden.copy(runs = golden.runs.take(1).map(run => run.copy(sections = run.sections :+ section)))
+    val bytes = Files.readAllBytes(LocalPath.of("tests/golden/manifest-8-matched.txt"))
+    assert(new String(encode(noted), UTF_8) == new String(bytes, UTF_8))
+    assert(Manifest.decode(bytes, place, path) == noted)
+  }
+
   test("a manifest of a label join that has taken late rows has the golden bytes, with one more field") {
     val late =
       golden.copy(runs = golden.runs.take(1).map(_.copy(sections = Nil)), lateRows = Seq(LateRows(6, 90)))

@@ -19,7 +19,8 @@ final class StoreKindSuite extends AnyFunSuite {
         (10, "gone-right", true),
         (11, "right-time-sorted", true),
         (12, "left-out", false),
-        (13, "joined-left", true)
+        (13, "joined-left", true),
+        (14, "matched-right", true)
       )
     )
   }

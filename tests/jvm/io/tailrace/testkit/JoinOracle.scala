@@ -17,6 +17,7 @@ import scala.collection.mutable.ArrayBuffer
   * @param delays     of the left and the right watermark, in milliseconds
   * @param lateLabels whether late right rows are taken
   * @param lateLefts  whether late left rows are taken
+  * @param orphans    whether right rows that are in no group come out
   * @param oneToOne whether paired rows are gone
   * @param decided    whether a left row is emitted when the watermark has passed its first match
   */
@@ -31,11 +32,14 @@ final class JoinOracle(
     lateLabels: Boolean = true,
     oneToOne: Boolean = false,
     decided: Boolean = false,
-    lateLefts: Boolean = true
+    lateLefts: Boolean = true,
+    orphans: Boolean = false
 ) {
   private val lefts = new ArrayBuffer[Served]
   private val rights = new ArrayBuffer[Engaged]
   private val waiting = new ArrayBuffer[Served]
+  // Right rows that were in no group so far.
+  private var alone = Seq.empty[Engaged]
   private var newest: (Option[Long], Option[Long]) = (None, None)
   private var lateMs = 0L
   private var watermarkMs = 0L
@@ -46,6 +50,7 @@ final class JoinOracle(
   var lateLeftTaken = 0L
   var nullRight = 0L
   var matchesDropped = 0L
+  var unmatched = 0L
 
   /** What the batch with these rows gives, then the batch without rows that follows if the watermark has moved. */
   def step(served: Seq[Served], engaged: Seq[Engaged]): Seq[Seq[Emitted]] = {
@@ -84,7 +89,9 @@ final class JoinOracle(
     val (lateR, takenR) = usable.partition(r => isLate(r.rt) && !isUseful(r))
     lateRight += lateR.size
     lateTaken += takenR.count(r => isLate(r.rt))
-    if (marksLate) out ++= lateR.map(r => Emitted(r.k, None, Seq(r.rid), notTruncated, Some("late_right")))
+    def byItself(r: Engaged, mark: String) = Emitted(r.k, None, Seq(r.rid), notTruncated, Some(mark))
+    if (marksLate || orphans) out ++= lateR.map(byItself(_, "late_right"))
+    if (orphans) out ++= unusable.map(byItself(_, "null_right"))
 
     if (grouped) {
       rights ++= takenR
@@ -94,6 +101,13 @@ final class JoinOracle(
       waiting.clear()
       waiting ++= rest
       out ++= expired.map(group)
+      if (orphans) {
+        val (over, open) =
+          (alone ++ takenR).filterNot(r => expired.exists(matches(_, r))).partition(isOver)
+        alone = open
+        unmatched += over.size
+        out ++= over.map(byItself(_, "unmatched_right"))
+      }
     } else if (oneToOne) {
       val pairs = oneToOne(inTime, takenR)
       out ++= pairs.map { case (l, r) => Emitted(l.k, Some(l.id), Seq(r.rid), None) }
@@ -110,6 +124,10 @@ final class JoinOracle(
 
   private def isClosed(l: Served): Boolean =
     watermarkMs > 0 && Times.microsOf(l.t) + after <= watermarkMs * 1000
+
+  /** The windows of all left rows that it may match have closed. */
+  private def isOver(r: Engaged): Boolean =
+    watermarkMs > 0 && Times.microsOf(r.rt) + before + after <= watermarkMs * 1000
 
   private def isDecided(l: Served): Boolean = l.k == null ||
     rights.exists(r => matches(l, r) && watermarkMs > 0 && Times.microsOf(r.rt) <= watermarkMs * 1000)

@@ -41,7 +41,8 @@ trait StateVersions extends RunFixture { self: Suite =>
           StoreKind.GoneRight -> tombstones(right),
           StoreKind.RightTimeSorted -> right,
           StoreKind.LeftOut -> left,
-          StoreKind.JoinedLeft -> tombstones(left).map(_.copy(time = 3))
+          StoreKind.JoinedLeft -> tombstones(left).map(_.copy(time = 3)),
+          StoreKind.MatchedRight -> right
         ).map { case (kind, of) => kind -> bufferOf(of) }: _*
       )
     }

@@ -25,6 +25,12 @@ object Mark {
   /** A right row of `join` at or before the watermark. */
   case object LateRight extends Mark("late_right")
 
+  /** A right row of `join` that no left row of its key and window has, with orphans. */
+  case object UnmatchedRight extends Mark("unmatched_right")
+
+  /** A right row of `join` without a key or a time, with orphans. */
+  case object NullRight extends Mark("null_right")
+
   /** The new group of a left row of `join` that has been emitted before. */
   case object Amended extends Mark("amended")
 
@@ -40,7 +46,11 @@ object Mark {
   /** A row of `recursively` that closes a cycle. */
   case object Cycle extends Mark("cycle")
 
-  val values: Seq[Mark] = Seq(LateLeft, LateRight, Amended, Replay, Duplicate, Future, Cycle)
+  val values: Seq[Mark] =
+    Seq(LateLeft, LateRight, UnmatchedRight, NullRight, Amended, Replay, Duplicate, Future, Cycle)
+
+  /** Those of right rows that no left row has: orphans. */
+  val orphans: Seq[Mark] = Seq(UnmatchedRight, NullRight, LateRight)
 
   val Column = "_mark"
 

@@ -31,6 +31,7 @@ import io.tailrace.plan.{Columns, Obstacle, TailraceNode}
   * @param events    the labels' columns
   * @param truncated whether the cap has cut them
   * @param dropped   whether each predicate of the sample has left a row out
+  * @param orphans   whether a row is an orphan, for each reason; empty: there are none
   */
 private[tailrace] final case class CountExamples(
     name: String,
@@ -40,6 +41,7 @@ private[tailrace] final case class CountExamples(
     events: Seq[Expression],
     truncated: Seq[Expression],
     dropped: Seq[Expression],
+    orphans: Seq[Expression],
     child: LogicalPlan
 ) extends UnaryNode
     with TailraceNode {
@@ -63,8 +65,9 @@ private object CountExamples {
 
 private[tailrace] object CountExamplesStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case CountExamples(name, _, counted, isExample, events, truncated, dropped, child) =>
-      val exec = CountExamplesExec(counted, isExample, events, truncated, dropped, planLater(child))
+    case CountExamples(name, _, counted, isExample, events, truncated, dropped, orphans, child) =>
+      val exec =
+        CountExamplesExec(counted, isExample, events, truncated, dropped, orphans, planLater(child))
       ReportExec(name, exec) { case counting: CountExamplesExec => counting.report } :: Nil
     case _ => Nil
   }
@@ -77,6 +80,7 @@ private[examples] final case class CountExamplesExec(
     events: Seq[Expression],
     truncated: Seq[Expression],
     dropped: Seq[Expression],
+    orphans: Seq[Expression],
     child: SparkPlan
 ) extends UnaryExecNode {
   override def nodeName: String = "TailraceCountExamples"
@@ -89,7 +93,7 @@ private[examples] final case class CountExamplesExec(
 
   /** The counts of the micro-batch that has run, however many actions it had. */
   def report: Row = {
-    val none = ExampleCount.none(events.size, dropped.size)
+    val none = ExampleCount.none(events.size, dropped.size, orphans.size)
     counted.row(counter.value.values.foldLeft(none)(_ + _))
   }
 
@@ -100,7 +104,7 @@ private[examples] final case class CountExamplesExec(
   }
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val columns = CountedColumns(child.output, isExample, events, truncated, dropped)
+    val columns = CountedColumns(child.output, isExample, events, truncated, dropped, orphans)
     child.execute().mapPartitionsWithIndex(new CountedPartition(columns, counter))
   }
 
@@ -129,7 +133,8 @@ private final class CountedPartition(columns: CountedColumns, counter: Partition
   *
   * @param seen   rows that have passed, examples or not
   * @param counts of examples; for each label, the examples that have it, its events, and the examples that its cap has
-  *               cut; for each predicate of the sample, the rows that it has left out
+  *               cut; for each predicate of the sample, the rows that it has left out; for each label and each reason, its
+  *               orphans
   */
 private[examples] final case class ExampleCount(seen: Long, counts: Array[Long])
     extends PartitionValue[ExampleCount] {
@@ -146,15 +151,21 @@ private[examples] object ExampleCount {
   val FirstLabel = 1
   val OfLabel = 3
 
-  def none(labels: Int, predicates: Int): ExampleCount =
-    ExampleCount(0, new Array[Long](FirstLabel + OfLabel * labels + predicates))
+  /** @param reasons of orphans */
+  def none(labels: Int, predicates: Int, reasons: Int = 0): ExampleCount =
+    ExampleCount(0, new Array[Long](FirstLabel + (OfLabel + reasons) * labels + predicates))
 }
 
 /** The names of the counts.
   *
-  * @param labels none before the join, where there are impressions and no examples
+  * @param labels  none before the join, where there are impressions and no examples
+  * @param reasons of orphans; empty: there are none
   */
-private[examples] final case class CountedNames(labels: Seq[String], predicates: Seq[String]) {
+private[examples] final case class CountedNames(
+    labels: Seq[String],
+    predicates: Seq[String],
+    reasons: Seq[String] = Nil
+) {
   import CountedNames._
   import ExampleCount._
 
@@ -163,12 +174,21 @@ private[examples] final case class CountedNames(labels: Seq[String], predicates:
 
   /** The row in the query's progress. */
   def row(count: ExampleCount): Row = {
-    val (ofLabels, dropped) = count.counts.toSeq.drop(FirstLabel).splitAt(OfLabel * labels.size)
+    val (ofLabels, others) = count.counts.toSeq.drop(FirstLabel).splitAt(OfLabel * labels.size)
+    val (dropped, orphans) = others.splitAt(predicates.size)
     val sample = rows(predicates, dropped.map(Seq(_)), Sample)
     if (labels.isEmpty) new GenericRowWithSchema(Array(sample), Arriving)
     else {
       val each = rows(labels, ofLabels.grouped(OfLabel).toSeq, Label)
-      new GenericRowWithSchema(Array(count.counts(Examples), each, sample), Schema)
+      val values = Array(count.counts(Examples), each, sample)
+      if (reasons.isEmpty) new GenericRowWithSchema(values, Schema)
+      else {
+        val names = for (label <- labels; reason <- reasons) yield Seq(label, reason)
+        val rows = names.zip(orphans).map { case (of, number) =>
+          new GenericRowWithSchema((of :+ number).toArray, Orphan): Row
+        }
+        new GenericRowWithSchema(values :+ rows, WithOrphans)
+      }
     }
   }
 
@@ -182,8 +202,12 @@ private[tailrace] object CountedNames {
   private val Sample = new StructType().add("predicate", StringType).add("dropped", LongType)
   private val Arriving = new StructType().add("sample", ArrayType(Sample))
 
+  private val Orphan =
+    new StructType().add("label", StringType).add("reason", StringType).add("rows", LongType)
+
   val Schema: StructType =
     new StructType().add("rows", LongType).add("labels", ArrayType(Label)).add("sample", ArrayType(Sample))
+  val WithOrphans: StructType = Schema.add("orphans", ArrayType(Orphan))
 }
 
 /** The expressions of [[CountExamples]] over rows with the columns `input`. */
@@ -192,7 +216,8 @@ private[examples] final case class CountedColumns(
     isExample: Expression,
     events: Seq[Expression],
     truncated: Seq[Expression],
-    dropped: Seq[Expression]
+    dropped: Seq[Expression],
+    orphans: Seq[Expression] = Nil
 )
 
 /** Counts the rows of a task. */
@@ -204,8 +229,10 @@ private[examples] final class RowCounting(columns: CountedColumns) extends RowOb
   private val arrays = events.map(e => new LabelArray(BindReferences.bindReference(e, input))).toArray
   private val caps = truncated.map(new Asked(_)).toArray
   private val drops = dropped.map(new Asked(_)).toArray
+  private val reasons = orphans.map(new Asked(_)).toArray
   private val firstDrop = FirstLabel + OfLabel * arrays.length
-  private val counts = none(arrays.length, drops.length).counts
+  private val firstOrphan = firstDrop + drops.length
+  private val counts = none(arrays.length, drops.length, reasons.length).counts
   private var seen = 0L
 
   def count: ExampleCount = ExampleCount(seen, counts)
@@ -213,10 +240,19 @@ private[examples] final class RowCounting(columns: CountedColumns) extends RowOb
   override def see(row: InternalRow): Unit = {
     seen += 1
     if (example.holds(row)) seeExample(row)
+    else if (reasons.length > 0) seeOrphan(row)
     var i = 0
     while (i < drops.length) {
       if (drops(i).holds(row)) counts(firstDrop + i) += 1
       i += 1
+    }
+  }
+
+  /** A row may be an event of several labels. */
+  private def seeOrphan(row: InternalRow): Unit = {
+    val reason = reasons.indexWhere(_.holds(row))
+    if (reason >= 0) arrays.indices.foreach { label =>
+      if (arrays(label).size(row) > 0) counts(firstOrphan + label * reasons.length + reason) += 1
     }
   }
 
@@ -325,12 +361,20 @@ private[tailrace] object ExampleCounts {
     val caps = labels.map { label =>
       label.maxMatches.fold(lit(false))(_ => Columns.named(LabelRule.truncated(label.name)))
     }
-    counted(examples, name(options), isExample, labels.map(_.name), caps, dropped)
+    counted(
+      examples,
+      name(options),
+      isExample,
+      labels.map(_.name),
+      caps,
+      dropped,
+      if (options.orphans) Mark.orphans.map(_.reason) else Nil
+    )
   }
 
   /** Counts the impressions that the sample leaves out before they are stored, under a name of their own. */
   def arriving(impressions: DataFrame, options: ExampleOptions, dropped: (String, Column)): DataFrame =
-    counted(impressions, s"${name(options)}.arriving", lit(false), Nil, Nil, Seq(dropped))
+    counted(impressions, s"${name(options)}.arriving", lit(false), Nil, Nil, Seq(dropped), Nil)
 
   private def counted(
       rows: DataFrame,
@@ -338,17 +382,19 @@ private[tailrace] object ExampleCounts {
       isExample: Column,
       labels: Seq[String],
       caps: Seq[Column],
-      dropped: Seq[(String, Column)]
+      dropped: Seq[(String, Column)],
+      reasons: Seq[String]
   ): DataFrame = {
     def expressions(columns: Seq[Column]) = columns.map(SparkPlans.expression)
     val counts = CountExamples(
       name,
       UUID.randomUUID,
-      CountedNames(labels, dropped.map(_._1)),
+      CountedNames(labels, dropped.map(_._1), reasons),
       SparkPlans.expression(isExample),
       expressions(labels.map(Columns.named)),
       expressions(caps),
       expressions(dropped.map(_._2)),
+      expressions(reasons.map(reason => Columns.named(Mark.Column) <=> lit(reason))),
       SparkPlans.analyzed(rows)
     )
     SparkPlans.toFrame(SparkPlans.session(rows), counts)

@@ -24,6 +24,7 @@ import io.tailrace.label.{Emit, JoinOptions}
   * @param idleTimeout   the idle time of the query after which buffered examples are flushed
   * @param amendFor     the time after the end of its longest window during which an example may be amended, as in
   *                     [[io.tailrace.label.JoinOptions]]
+  * @param orphans      true emits events that no example has, as in [[io.tailrace.label.JoinOptions]]
   */
 final case class ExampleOptions(
     time: String,
@@ -34,11 +35,12 @@ final case class ExampleOptions(
     horizons: Seq[TimeSpan] = Nil,
     emit: String = Emit.All.name,
     idleTimeout: Option[TimeSpan] = None,
-    amendFor: Option[TimeSpan] = None
+    amendFor: Option[TimeSpan] = None,
+    orphans: Boolean = false
 ) {
 
   /** True if a column says which rows aren't ordinary ones. */
-  private[examples] def hasMarks: Boolean = onLate == Policy.Mark.name || amendFor.nonEmpty
+  private[examples] def hasMarks: Boolean = onLate == Policy.Mark.name || amendFor.nonEmpty || orphans
 }
 
 /** A label: a stream of events, and the choice of those that an impression gets.
@@ -275,7 +277,8 @@ object ExampleOptions {
     horizons = document.get("horizons").toSeq.flatMap(_.list.map(_.duration)),
     emit = document.get("emit").fold(Emit.All.name)(_.text),
     idleTimeout = document.get("idle_timeout").map(_.duration),
-    amendFor = document.get("amend_for").map(_.duration)
+    amendFor = document.get("amend_for").map(_.duration),
+    orphans = document("orphans").flag
   )
 
   private[examples] val Name = "examples"

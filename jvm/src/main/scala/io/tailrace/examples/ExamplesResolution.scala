@@ -12,8 +12,10 @@ import io.tailrace.label.{
   GroupChange,
   GroupForm,
   GroupWriter,
+  InWindow,
   JoinOptions,
   JoinResolution,
+  JoinWindow,
   LabelJoin,
   LabelStream,
   LabelStreams,
@@ -154,6 +156,7 @@ private[tailrace] final class ExamplesResolution(
       emit = options.emit,
       idleTimeout = options.idleTimeout,
       amendFor = options.amendFor,
+      orphans = options.orphans,
       call = ExampleOptions.arguments.call,
       words = SideWords.ofExamples("the impressions", "the labels")
     )
@@ -274,10 +277,34 @@ private[examples] final case class LabelColumns(rules: Seq[LabelRule]) extends G
       }
     }
 
+  /** A row may be of a label that was left out, or a touch. */
+  override def isEvent(columns: JoinColumns): Expression =
+    rules.map(rule => IsNotNull(event(columns, rule)): Expression).reduce(Or(_, _))
+
+  /** Each label has its own further keys and window. */
+  override def isMatch(columns: JoinColumns, window: JoinWindow): Expression = rules
+    .map { rule =>
+      val keys = Option.when(rule.keys.nonEmpty) {
+        val lefts = rule.keys.map { case (name, to) => columns.left.find(_.name == name).get -> to }
+        EqualTo(LabelUnion.bytes(lefts), GetStructField(columns.payload(rule.place), LabelUnion.KeysPlace))
+      }
+      val since = rule.since.map { micros =>
+        GreaterThanOrEqual(columns.leftTime, Literal(micros, columns.leftTime.dataType))
+      }
+      val isInWindow = InWindow(columns.leftTime, columns.rightTime, rule.window)
+      (Seq[Expression](IsNotNull(event(columns, rule)), isInWindow) ++ keys ++ since).reduce(And(_, _))
+    }
+    .reduce(Or(_, _))
+
+  override def matchesAll: Boolean = false
+
+  private def event(columns: JoinColumns, rule: LabelRule): Expression =
+    GetStructField(columns.payload(rule.place), LabelUnion.RowPlace)
+
   /** A late right row is credited to no other. */
   override def alone(columns: JoinColumns): Seq[Expression] =
     values { rule =>
-      val event = GetStructField(columns.payload(rule.place), LabelUnion.RowPlace)
+      val event = this.event(columns, rule)
       val ofRow = rule.row.fieldNames.zipWithIndex.toSeq.flatMap { case (name, i) =>
         Seq(Literal(name), GetStructField(event, i))
       }
@@ -352,6 +379,7 @@ private[examples] final class LabelWriter(
     while (i < labels.length) {
       val label = labels(i)
       label.find(left, leftTime, matches)
+      if (matched != null) label.tellMatched(matches, matched)
       if (!label.isNull) {
         bytes += LeftRowWriter.arrayBytes(label.size) + label.bytes
         size += label.size

@@ -9,7 +9,7 @@ import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.array.ByteArrayMethods
 
 import io.tailrace.join.JoinColumns
-import io.tailrace.label.{Candidates, MatchPolicy, Matches}
+import io.tailrace.label.{Candidates, MatchPolicy, MatchSink, Matches}
 
 /** The events of one label that a left row has. Elements are in the order of time, and by content where times are
   * equal. They are read where they are: in the rows of the state.
@@ -31,6 +31,10 @@ private[examples] final class LabelEvents(rule: LabelRule, columns: JoinColumns)
   // Events that the left row has: all from one number on, or those of which it has a share.
   private var first = 0
   private var count = 0
+  // The rows of its keys, and the numbers of those in its window: all of them match it.
+  private var ofKeys: LabelRows = _
+  private var from = 0
+  private var until = 0
   private var shares = new Array[Long](16)
   private var sharing = new Array[Int](16)
 
@@ -77,6 +81,7 @@ private[examples] final class LabelEvents(rule: LabelRule, columns: JoinColumns)
   def find(left: UnsafeRow, leftTime: Long, matches: Matches): Unit = {
     count = 0
     chosen = 0
+    ofKeys = null
     hidden = leftTime < since
     // Mostly there are none.
     if (!hidden && matches.count > 0) {
@@ -86,6 +91,10 @@ private[examples] final class LabelEvents(rule: LabelRule, columns: JoinColumns)
     }
   }
 
+  /** Tells the rows that the left row matches, whatever the policy and the attribution choose of them. */
+  def tellMatched(matches: Matches, to: MatchSink): Unit =
+    if (ofKeys != null) ofKeys.tell(from, until, matches.rows, to)
+
   /** None: no keys are equal to a null. */
   private def keysOf(left: UnsafeRow): Array[Byte] =
     if (furtherKeys.isEmpty) LabelEvents.NoKeys else furtherKeys.get.eval(left).asInstanceOf[Array[Byte]]
@@ -93,8 +102,9 @@ private[examples] final class LabelEvents(rule: LabelRule, columns: JoinColumns)
   private def choose(rows: LabelRows, left: UnsafeRow, leftTime: Long, matches: Matches): Unit = {
     // There may be later ones already, which another version of the left row has.
     val last = matches.rows.time(matches.first + matches.count - 1)
-    val from = rows.firstFrom(rule.window.lowerBound(leftTime))
-    val until = rows.firstAfter(from, Math.min(rule.window.upperBound(leftTime), last))
+    ofKeys = rows
+    from = rows.firstFrom(rule.window.lowerBound(leftTime))
+    until = rows.firstAfter(from, Math.min(rule.window.upperBound(leftTime), last))
     first = from
     if (rule.attribution.isEmpty) count = until - from
     else if (until > from && !left.isNullAt(hashAt)) {
@@ -303,6 +313,8 @@ private[examples] final class LabelRows(rule: LabelRule) {
   private var times = new Array[Long](4)
   private var rows = new Array[Long](4)
   private var count = 0
+  // Events before this one have been told as matches.
+  private var told = 0
 
   // For each event in use: its first touch, the number of touches, and their common values.
   private var firsts = Array.emptyIntArray
@@ -315,7 +327,22 @@ private[examples] final class LabelRows(rule: LabelRule) {
 
   def clear(): Unit = {
     count = 0
+    told = 0
     touches.clear()
+  }
+
+  /** Tells events, each once: left rows come in the order of time.
+    *
+    * @param from,until numbers of events
+    */
+  def tell(from: Int, until: Int, candidates: Candidates, to: MatchSink): Unit = {
+    var event = Math.max(from, told)
+    while (event < until) {
+      val position = (rows(event) - candidates.dropped).toInt
+      to.add(candidates.time(position), candidates.seq(position))
+      event += 1
+    }
+    told = Math.max(told, until)
   }
 
   /** @param row the number of its row among the candidates, which it keeps */
@@ -355,6 +382,7 @@ private[examples] final class LabelRows(rule: LabelRule) {
   /** Drops events before a time. Neither they nor events that such a touch shares are needed any longer. */
   def dropBefore(time: Long): Unit = {
     val events = firstFrom(time)
+    told = Math.max(0, told - events)
     val gone = touches.countBefore(time)
     if (gone > 0) touches.dropFirst(gone)
     count -= events

@@ -101,9 +101,11 @@ private[tailrace] final class Sampling(
     ) == Literal.TrueLiteral
   }
 
-  /** True if each impression is needed: late ones are emitted marked, and a touch shares the events of others. */
+  /** True if each impression is needed: late ones are emitted marked, a touch shares the events of others, and an event
+    * whose impression isn't there is an orphan.
+    */
   private def isNeeded: Boolean =
-    options.onLate == Policy.Mark.name || labels.exists(_.attribution.nonEmpty)
+    options.onLate == Policy.Mark.name || options.orphans || labels.exists(_.attribution.nonEmpty)
 
   /** True if the keys of an impression are the same values when it is emitted: a label may widen their types. */
   private def hasSameKeys(impressions: Dataset[_], frames: Seq[Dataset[_]]): Boolean =

@@ -94,6 +94,7 @@ object JoinCheckpoint {
   val Release = "release"
   val OneToOne = "exactly_one"
   val Horizons = "horizons"
+  val Orphans = "orphans"
 
   /** Prefix of the names of the settings of examples: the sample's seed, and each label's. */
   val OfExamples = "examples: "

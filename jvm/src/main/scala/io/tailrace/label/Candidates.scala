@@ -222,6 +222,16 @@ private[tailrace] final case class Matches(
     twin: Int = 0
 )
 
+/** Gets the right rows that left rows match. */
+private[tailrace] trait MatchSink {
+
+  /** Right rows that follow have the key of this row, which stays where it is until then. */
+  def leftIs(row: AnyRef, rowAt: Long): Unit
+
+  /** A right row of the left row's key. It may come several times. */
+  def add(time: Long, seq: Long): Unit
+}
+
 /** The right rows of a key that are in a left row's window, read as the window moves on. It holds one window
   * at a time, and of it no more than the policy can choose from. It is for keys that have more rows than
   * memory has room for.

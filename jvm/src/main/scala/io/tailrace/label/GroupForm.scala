@@ -1,7 +1,8 @@
 package io.tailrace.label
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.types.{ArrayType, BooleanType, StructField, StructType}
+import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
+import org.apache.spark.sql.types.{ArrayType, BooleanType, DataType, StructField, StructType}
 
 import io.tailrace.join.{ColumnWords, JoinColumns, LeftRowWriter, PinnedSetting}
 import io.tailrace.state.{RowLayout, RowMemory}
@@ -49,6 +50,20 @@ private[tailrace] trait GroupForm extends Serializable {
   /** Their values for a left row that no right row can match. */
   def empty(columns: JoinColumns): Seq[Expression]
 
+  /** True for right rows that are events: others aren't emitted on their own. By the right columns without the keys. */
+  def isEvent(columns: JoinColumns): Expression
+
+  /** True if a right row that has the keys of a left row matches it. By the columns of both.
+    *
+    * @param window of the join
+    */
+  def isMatch(columns: JoinColumns, window: JoinWindow): Expression
+
+  /** True if each right row that has the keys of a left row and is in the window of the join matches it. Otherwise the
+    * form's writer says which ones do.
+    */
+  def matchesAll: Boolean
+
   /** Their values for a right row that is emitted without a left one. */
   def alone(columns: JoinColumns): Seq[Expression]
 
@@ -83,6 +98,13 @@ private[tailrace] final case class OneGroup(policy: MatchPolicy, maxMatches: Opt
 
   override def empty(columns: JoinColumns): Seq[Expression] =
     Literal.create(Nil, columns.added.head.dataType) +: uncut
+
+  override def isEvent(columns: JoinColumns): Expression = Literal.TrueLiteral
+
+  override def isMatch(columns: JoinColumns, window: JoinWindow): Expression =
+    InWindow(columns.leftTime, columns.rightTime, window)
+
+  override def matchesAll: Boolean = true
 
   override def alone(columns: JoinColumns): Seq[Expression] =
     CreateArray(Seq(CreateNamedStruct(columns.payload.flatMap(a => Seq(Literal(a.name), a))))) +: uncut
@@ -185,4 +207,19 @@ private[label] final class OneGroupChange(form: OneGroup) extends GroupChange {
 
   private def isSame(a: Candidates, i: Int, b: Candidates, j: Int): Boolean =
     RowLayout.compareValues(a.base(i), a.at(i), b.base(j), b.at(j)) == 0
+}
+
+/** True if a right row is in the window of a left row. */
+private[tailrace] final case class InWindow(left: Expression, right: Expression, window: JoinWindow)
+    extends BinaryExpression
+    with CodegenFallback {
+  override def dataType: DataType = BooleanType
+
+  override protected def nullSafeEval(leftTime: Any, rightTime: Any): Any = {
+    val (l, r) = (leftTime.asInstanceOf[Long], rightTime.asInstanceOf[Long])
+    window.lowerBound(l) <= r && r <= window.upperBound(l)
+  }
+
+  override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): InWindow =
+    copy(left = newLeft, right = newRight)
 }

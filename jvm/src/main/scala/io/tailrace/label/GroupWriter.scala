@@ -43,7 +43,7 @@ private[tailrace] final case class VersionColumns(
   }
 
   /** Their values for a row that belongs to no horizon. */
-  def ofNoHorizon(mark: Literal): Seq[Expression] = {
+  def ofNoHorizon(mark: Expression): Seq[Expression] = {
     val ofVersion = Seq(Literal(null, StringType), Literal(true), Literal(null, BooleanType))
     (if (horizons.isEmpty) Nil else ofVersion) ++ rate.map(Literal(_)) ++ Option.when(hasMarks)(mark)
   }
@@ -65,9 +65,13 @@ private[tailrace] abstract class GroupWriter(
   private var isCompared = false
   private var isChanged = false
   private var mark: UTF8String = _
+  protected var matched: MatchSink = _
 
   /** The mark of the rows that follow; null: they are ordinary ones. */
   final def markIs(text: UTF8String): Unit = mark = text
+
+  /** Gets the right rows that left rows match, if the form finds them itself; null: nobody asks. */
+  final def matchedAre(sink: MatchSink): Unit = matched = sink
 
   /** The number of right rows the last row has. */
   def lastSize: Int

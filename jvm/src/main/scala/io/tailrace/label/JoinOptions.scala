@@ -3,7 +3,7 @@ package io.tailrace.label
 import java.util.Locale
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Union}
 import org.apache.spark.sql.functions.lit
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types.StructField
@@ -43,6 +43,7 @@ import io.tailrace.plan.{Columns, OwnColumns}
   *                   they have been paired
   * @param amendFor   with "left", the time after the window's end during which a late right row updates the group of a
   *                   left row, which is then emitted again; adds a column `_mark`
+  * @param orphans    with "left", true emits right rows that no emitted left row has, with the reason in a column `_mark`
   * @param saltedKeys        salted keys, whose left rows are too many for one task: a value for each key column
   * @param saltBuckets   the number of partitions of such a key, 2 to 1,024; each keeps the key's right rows; none: 8
   * @param call       the function that the user has called, for errors; `words` likewise: the user's words for the sides
@@ -67,6 +68,7 @@ final case class JoinOptions(
     release: String = Release.Closed.name,
     oneToOne: Boolean = false,
     amendFor: Option[TimeSpan] = None,
+    orphans: Boolean = false,
     saltedKeys: Seq[Seq[Any]] = Nil,
     saltBuckets: Option[Int] = None,
     call: String = "tailrace.join",
@@ -92,11 +94,13 @@ final case class JoinOptions(
       // Each part of a salted key has all of its right rows.
       if (oneToOne && saltedKeys.nonEmpty)
         throw arguments.conflict("one_to_one", "True", "salted_keys", "a salted key has several left rows")
+      if (orphans) throw JoinErrors.optionConflict("orphans", "True")
     } else if (oneToOne)
       throw arguments.needs("one_to_one", "True", s"how='${JoinOutput.Pairs.name}'")
     saltBuckets.filter(_ => saltedKeys.isEmpty).foreach { given =>
       throw arguments.needs("salt_buckets", given, "salted_keys")
     }
+    if (orphans) checkOrphans()
     val window = JoinWindow(arguments.duration("before", before), arguments.duration("after", after))
     val steps = releaseEvery.map {
       case each if each.isText(ReleaseSteps.Batch) => ReleaseSteps.EachBatch
@@ -116,8 +120,28 @@ final case class JoinOptions(
       oneToOne = oneToOne,
       decided = isDecided(output, one.policy, window),
       idleTimeoutMs = idleTimeout.map(arguments.millis(IdleTimeout.Argument, _)),
-      amendFor = amendFor.map(amends(_, output))
+      amendFor = amendFor.map(amends(_, output)),
+      orphans = orphans
     )
+  }
+
+  /** A right row is an orphan when its left rows have been emitted, once and for all. */
+  private def checkOrphans(): Unit = {
+    def refuse(other: String, reason: String) = throw arguments.conflict("orphans", "True", other, reason)
+    if (release == Release.Decided.name)
+      refuse("release", "right rows are evicted when the watermark reaches them, matched or not")
+    Seq("horizons" -> horizons.nonEmpty, "early" -> early.nonEmpty).collectFirst { case (other, true) =>
+      refuse(other, "a version before the final one may have lacked the right row")
+    }
+    if (amendFor.nonEmpty)
+      refuse(
+        "amend_for",
+        "a left row that is amended may still get a right row that was emitted as an orphan"
+      )
+    if (idleTimeout.nonEmpty)
+      refuse(IdleTimeout.Argument, "right rows of flushed left rows may still arrive, and would be orphans")
+    if (saltedKeys.nonEmpty)
+      refuse("salted_keys", "each part of a salted key has all of its right rows, and matches some of them")
   }
 
   /** The salted keys as the checkpoint pins them: its buffered rows are partitioned by them. Values are as Spark holds
@@ -234,6 +258,7 @@ object JoinOptions {
     release = document("release").text,
     oneToOne = document("one_to_one").flag,
     amendFor = document.get("amend_for").map(_.duration),
+    orphans = document("orphans").flag,
     saltedKeys = document.get("salted_keys").toSeq.flatMap(_.list.map(_.list.map(_.column))),
     saltBuckets = document.get("salt_buckets").map(_.int)
   )
@@ -280,9 +305,10 @@ private[tailrace] final class JoinResolution(
     val payload = sides.payload(rightKeys)
     val added = addedColumns(sides, settings, options, payload)
     val paired = if (settings.isGrouped) Nil else pairedColumns(payload, rightTime, settings)
-    OwnColumns.renewable(
+    val join =
       LabelJoin(sides.left, sides.right, leftKeys, rightKeys, leftTime, rightTime, settings, paired, added)
-    )
+    val rows = OwnColumns.renewable(join)
+    if (settings.orphans && !sides.left.isStreaming) Union(Seq(rows, BatchOrphans.of(join))) else rows
   }
 
   private def pairedColumns(payload: Seq[Attribute], rightTime: Attribute, settings: JoinSettings) =

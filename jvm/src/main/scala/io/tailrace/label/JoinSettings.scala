@@ -50,6 +50,7 @@ object Release {
   * @param decided    whether a left row is emitted as soon as its first match is certain, not when its window closes
   * @param streams    of the labels, if the join is one of examples
   * @param idleTimeoutMs after how much idle time of the query buffered rows are flushed; none: never before the watermark
+  * @param orphans    right rows that no emitted left row has are emitted, marked
   * @param amendFor   how long after its window has closed a left row may be amended, microseconds; none: not at all
   * @param balance    of a stream of examples whose negatives are sampled at a ratio
   */
@@ -70,12 +71,16 @@ final case class JoinSettings(
     idleTimeoutMs: Option[Long] = None,
     streams: Option[LabelStreams] = None,
     amendFor: Option[Long] = None,
-    balance: Option[NegativeBalance] = None
+    balance: Option[NegativeBalance] = None,
+    orphans: Boolean = false
 ) {
   def isGrouped: Boolean = output == JoinOutput.Grouped
 
   /** True if rows are emitted that aren't ordinary ones, and so a column says which. */
-  def hasMarks: Boolean = marksLate || amendFor.nonEmpty
+  def hasMarks: Boolean = marksLate || amendFor.nonEmpty || orphans
+
+  /** True if late right rows are emitted. */
+  def marksLateRights: Boolean = marksLate || orphans
 
   /** The columns after those of the form. */
   def version: VersionColumns = VersionColumns(horizons, hasMarks, balance.map(_.rate))
@@ -117,8 +122,9 @@ final case class JoinSettings(
     val closing = idleTimeoutMs.fold("")(ms => s", idle_timeout=${Durations.text(ms * 1000)}")
     val keys = saltedKeys.fold("")(keys => s", salted_keys=[$keys]")
     val ratio = balance.fold("")(of => s", ${of.text}")
+    val others = if (orphans) ", orphans=true" else ""
     s"how=${output.name}, before=${Durations.text(window.before)}, after=${Durations.text(window.after)}, " +
-      s"${form.text}, on_late=$onLate$late$lateLefts$one$amends$versions$when$steps$closing$keys$ratio"
+      s"${form.text}, on_late=$onLate$late$lateLefts$one$others$amends$versions$when$steps$closing$keys$ratio"
   }
 
   /** The most that is emitted for one left row. All pairs are emitted. */

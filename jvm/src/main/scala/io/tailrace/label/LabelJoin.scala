@@ -3,18 +3,33 @@ package io.tailrace.label
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
 import org.apache.spark.sql.catalyst.expressions.{
+  Alias,
+  And,
   Ascending,
   Attribute,
+  EqualTo,
   Expression,
+  If,
+  IsNull,
+  Literal,
+  Or,
   SortOrder,
   UnsafeProjection
 }
-import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.LeftAnti
+import org.apache.spark.sql.catalyst.plans.logical.{
+  EventTimeWatermark,
+  Filter,
+  Join,
+  JoinHint,
+  LogicalPlan,
+  Project
+}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types.{BinaryType, DataType}
 
-import io.tailrace.common.TailraceConf
+import io.tailrace.common.{Mark, TailraceConf}
 import io.tailrace.driver.ReportExec
 import io.tailrace.join.{
   BatchJoinExec,
@@ -123,14 +138,15 @@ object LabelJoinStrategy extends SparkStrategy {
 
   /** Pairs are due as soon as both rows are there: eager. Versions of a group are found by what their right rows' times
     * say, which eager matching drops: lazy. So are amended groups, and those of late left rows, whose right rows eager
-    * matching has evicted. Groups are due when the window has closed: lazy, which writes and reads each row once. A user
+    * matching has evicted, and orphans. Groups are due when the window has closed: lazy, which writes and reads each row once. A user
     * sets eager where most right rows match nothing and would wait for the end of a long window (`adr/006`).
     */
   private def strategy(settings: JoinSettings): MatchStrategy =
     if (!settings.isGrouped) MatchStrategy.Eager
     else if (settings.decided) MatchStrategy.Decided
     else if (
-      settings.horizons.nonEmpty || settings.amendFor.nonEmpty || settings.lateImpressions.contains(true)
+      settings.horizons.nonEmpty || settings.amendFor.nonEmpty || settings.orphans ||
+      settings.lateImpressions.contains(true)
     )
       MatchStrategy.Lazy
     else {
@@ -173,6 +189,39 @@ case class LabelJoinBatchExec(
 
   override protected def withNewChildrenInternal(newLeft: SparkPlan, newRight: SparkPlan): SparkPlan =
     copy(left = newLeft, right = newRight)
+}
+
+/** The orphans of batch DataFrames: an anti-join of the right side with the left one. */
+private[label] object BatchOrphans {
+
+  /** The rows that are emitted beside those of a join. */
+  def of(join: LabelJoin): LogicalPlan = {
+    // Both sides are read a second time.
+    val (left, right) = (renewed(join.left), renewed(join.right))
+    val ids = (join.left.output ++ join.right.output).zip(left.output ++ right.output)
+    def now(a: Attribute) = ids.collectFirst { case (was, is) if was.exprId == a.exprId => is }.get
+    val again = join.copy(
+      left = left,
+      right = right,
+      leftKeys = join.leftKeys.map(now),
+      rightKeys = join.rightKeys.map(now),
+      leftTime = now(join.leftTime),
+      rightTime = now(join.rightTime)
+    )
+    val columns = again.columns
+    val form = join.settings.form
+    val keys = again.leftKeys.zip(again.rightKeys).map { case (l, r) => EqualTo(l, r): Expression }
+    val condition = (keys :+ form.isMatch(columns, join.settings.window)).reduce(And(_, _))
+    val events = Filter(form.isEvent(columns), right)
+    val orphans = Join(events, left, LeftAnti, Some(condition), JoinHint.NONE)
+    val isNull = (again.rightKeys :+ again.rightTime).map(IsNull(_): Expression).reduce(Or(_, _))
+    val mark = If(isNull, Literal(Mark.NullRight.reason), Literal(Mark.UnmatchedRight.reason))
+    val values = new LoneRows(columns, join.settings).rightValues(mark)
+    Project(values.zip(join.output).map { case (value, a) => Alias(value, a.name)() }, orphans)
+  }
+
+  private def renewed(plan: LogicalPlan): LogicalPlan =
+    Project(plan.output.map(a => Alias(a, a.name)(explicitMetadata = Some(a.metadata))), plan)
 }
 
 /** The bytes of a row with these columns, by which rows of one key and time are ordered: those that the state of a

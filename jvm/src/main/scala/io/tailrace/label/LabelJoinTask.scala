@@ -138,7 +138,7 @@ private final class ArrivingLeft(batch: LabelBatch, input: JoinInput) extends Ro
     }
 
   override def report(): Unit = {
-    batch.countLate(LabelMetrics.LateLeftRows, lateRows)
+    batch.countLate(LabelMetrics.LateLeftRows, lateRows, settings.marksLate)
     metric(LabelMetrics.LateLeftRowsAccepted) += taken
     if (settings.isGrouped) {
       metric(LabelMetrics.GroupsEmitted) += timelessRows + keyless
@@ -162,7 +162,9 @@ private final class ArrivingRight(batch: LabelBatch, input: JoinInput) extends R
   private val keys = columns.rightKeyEncoder()
   private val timeOrdinal = columns.rightTimeOrdinal
   private val payload = columns.payloadProjection()
-  private lazy val late = alone.right
+  private lazy val late = alone.right(Mark.LateRight, columns.right)
+  private lazy val nulls = alone.right(Mark.NullRight, columns.right)
+  private lazy val isEvent = RightEvents.of(settings.form.isEvent(columns), columns.right)
   private val matchless = window.rightExpiryAtWindowEnd(amendments.fold(batch.closedThrough)(_.after))
 
   // Left rows up to there have been emitted, by idleness if the watermark is behind the end of their windows. Where they
@@ -183,12 +185,12 @@ private final class ArrivingRight(batch: LabelBatch, input: JoinInput) extends R
     val keyLength = keys.encode(row)
     if (keyLength == 0 || row.isNullAt(timeOrdinal)) {
       nullRows += 1
-      null
+      if (settings.orphans && isEvent(row)) nulls(row) else null
     } else {
       val time = row.getLong(timeOrdinal)
       if (!canMatch(time)) {
         lateRows += 1
-        if (settings.marksLate) late(row) else null
+        if (settings.marksLateRights) late(row) else null
       } else {
         if (time <= missedThrough) missing += 1
         if (JoinWindow.isLate(time, lateWatermark)) taken += 1
@@ -200,7 +202,7 @@ private final class ArrivingRight(batch: LabelBatch, input: JoinInput) extends R
   }
 
   override def report(): Unit = {
-    batch.countLate(LabelMetrics.LateRightRows, lateRows)
+    batch.countLate(LabelMetrics.LateRightRows, lateRows, settings.marksLateRights)
     batch.lateRightsTaken = taken
     metric(LabelMetrics.LateRightRowsAccepted) += taken
     metric(LabelMetrics.RowsAfterFlush) += missing
@@ -282,25 +284,42 @@ private[label] final class LoneRows(columns: JoinColumns, settings: JoinSettings
       columns.left
     )
 
-  /** A right row that is emitted on its own: the left columns null but the keys. */
-  def right: UnsafeProjection = {
+  /** A right row that is emitted on its own.
+    *
+    * @param input columns of the row: the right keys, and those of the payload
+    */
+  def right(mark: Mark, input: Seq[Attribute]): UnsafeProjection =
+    UnsafeProjection.create(rightValues(Literal(mark.reason)), input)
+
+  /** Its values: the left columns are null but the keys. */
+  def rightValues(mark: Expression): Seq[Expression] = {
     val nulls = columns.left.map { a =>
       val key = leftKeys.indexWhere(_.exprId == a.exprId)
       if (key >= 0) rightKeys(key) else Literal(null, a.dataType)
     }
-    UnsafeProjection.create(
-      nulls ++ rest(Literal(Mark.LateRight.reason), payload, settings.form.alone(columns)),
-      columns.right
-    )
+    nulls ++ rest(mark, payload, settings.form.alone(columns))
   }
 
   private def rest(
-      mark: Literal,
+      mark: Expression,
       pairColumns: Seq[Expression],
       group: => Seq[Expression]
   ): Seq[Expression] = {
     val own = if (settings.isGrouped) group else pairColumns
     own ++ settings.version.ofNoHorizon(mark)
+  }
+}
+
+/** Tests rows for being events. */
+private[label] object RightEvents {
+
+  /** @param input columns of the rows */
+  def of(isEvent: Expression, input: Seq[Attribute]): InternalRow => Boolean = isEvent match {
+    case Literal.TrueLiteral => _ => true
+    case _ =>
+      val predicate = Predicate.create(isEvent, input)
+      predicate.initialize(0)
+      predicate.eval(_)
   }
 }
 
@@ -370,10 +389,12 @@ private[label] final class LabelBatch(
   /** For the next batch: right rows up to there have been evicted. */
   def keepWatermark(): Unit = store.setOperatorTime(Math.max(store.operatorTime, times.watermark))
 
-  /** @param name of a metric */
-  def countLate(name: String, rows: Long): Unit = {
+  /** @param name      of a metric
+    * @param areMarked whether they are emitted
+    */
+  def countLate(name: String, rows: Long, areMarked: Boolean): Unit = {
     context.metric(name) += rows
-    if (!settings.marksLate) context.metric("numRowsDroppedByWatermark") += rows
+    if (!areMarked) context.metric("numRowsDroppedByWatermark") += rows
   }
 
   override def close(): Unit = amendments.foreach(_.close())

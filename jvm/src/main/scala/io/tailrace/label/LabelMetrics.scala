@@ -11,6 +11,7 @@ object LabelMetrics {
   val LateLeftRowsAccepted = "lateLeftRowsAccepted"
   val LateRightRows = "lateRightRows"
   val LateRightRowsAccepted = "lateRightRowsAccepted"
+  val UnmatchedRightRows = "unmatchedRightRows"
   val FlushedByIdleTimeout = "flushedByIdleTimeout"
   val RowsAfterFlush = "rowsAfterFlush"
   val VersionsEmitted = "versionsEmitted"
@@ -34,6 +35,7 @@ object LabelMetrics {
     LateLeftRowsAccepted -> "left rows behind the watermark that were accepted, because their windows are open",
     LateRightRows -> "right rows behind the watermark that weren't accepted",
     LateRightRowsAccepted -> "right rows behind the watermark that were accepted, for left rows that are buffered or may be amended",
+    UnmatchedRightRows -> "right rows that no left row of their key and window has, with orphans",
     FlushedByIdleTimeout -> "left rows flushed by idle_timeout, before the watermark",
     RowsAfterFlush -> "right rows that may match left rows flushed by idle_timeout",
     VersionsEmitted -> "versions of left rows emitted before the final one",

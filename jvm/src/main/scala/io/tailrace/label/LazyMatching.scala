@@ -31,6 +31,7 @@ private[label] final class LazyMatching(batch: LabelBatch) extends LabelMatching
 
   private val work = new GroupWork(context, settings)
   private var expiring: Option[ExpiringGroups] = None
+  private val orphans = Option.when(settings.orphans)(new Orphans(batch))
 
   /** This batch, if it has taken late rows. */
   private def ofThisBatch: Option[LateRows] =
@@ -53,9 +54,10 @@ private[label] final class LazyMatching(batch: LabelBatch) extends LabelMatching
     store.addSorted(Seq(SortedRows.all(leftKind, left, bucketWidth), rights)): Unit
   }
 
-  /** Amended rows first: the others have all rows of this batch already. */
+  /** Amended rows first: the others have all rows of this batch already. Orphans last: then all matches are noted. */
   override def passes: Seq[() => Pass] =
-    amendments.toSeq.map(these => () => amended(these)) ++ horizonPasses.map(pass => () => expiringIn(pass))
+    amendments.toSeq.map(these => () => amended(these)) ++
+      horizonPasses.map(pass => () => expiringIn(pass)) ++ orphans.map(these => () => these.pass())
 
   private def amended(these: Amendments): Pass =
     if (!these.hasNoted) Pass.none
@@ -84,7 +86,9 @@ private[label] final class LazyMatching(batch: LabelBatch) extends LabelMatching
     val late = lateRights(if (pass.isFinal) settings.takesFor else pass.to)
     val before =
       settings.horizons.flatMap(_.earlier(pass.horizon)).map(end => work.earlierTo(end, lateRights(end)))
-    new GroupPass(work, groups, work.mergeTo(pass.to, late), before)
+    val matched = orphans.map(_.matched)
+    val ofMerge = matched.filter(_ => settings.form.matchesAll)
+    new GroupPass(work, groups, work.mergeTo(pass.to, late, ofMerge), before, matched)
   }
 
   override def expiryNanos: Long = work.nanos
@@ -99,11 +103,15 @@ private[label] final class LazyMatching(batch: LabelBatch) extends LabelMatching
     if (settings.horizons.nonEmpty) batch.keepWatermark() else store.setOperatorTime(batch.shutThrough)
     val unamendable = amendments.fold(Amendments.forget(store))(_.expire())
     val needed = amendments.fold(batch.through)(_.neededAfter(batch.through))
-    taken.values.sum + unamendable +
+    taken.values.sum + unamendable + orphans.fold(
       store.dropThrough(StoreKind.RightKeySorted, window.rightExpiryAtWindowEnd(needed))
+    )(_.expire())
   }
 
-  override def close(): Unit = work.close()
+  override def close(): Unit = {
+    orphans.foreach(_.close())
+    work.close()
+  }
 }
 
 /** The memory and the writer that the passes of a task share: only one of them is open at a time. */
@@ -119,9 +127,20 @@ private[label] final class GroupWork(val context: StoredJoinContext, val setting
   /** Spent on finding left rows, and where their matches are. */
   var nanos = 0L
 
-  /** A merge of left rows with what they match up to `end` after their time. */
-  def mergeTo(end: Long, late: LateRights): SortedMerge =
-    new SortedMerge(-settings.window.before, end, memory, bufferBytes, settings.bound, late = late)
+  /** A merge of left rows with what they match up to `end` after their time.
+    *
+    * @param matched notes these right rows
+    */
+  def mergeTo(end: Long, late: LateRights, matched: Option[MatchSink] = None): SortedMerge =
+    new SortedMerge(
+      -settings.window.before,
+      end,
+      memory,
+      bufferBytes,
+      settings.bound,
+      late = late,
+      notes = matched
+    )
 
   /** The version of left rows with what they had matched up to `end` after their time. */
   def earlierTo(end: Long, late: LateRights): EarlierVersion =
@@ -162,12 +181,14 @@ private[label] trait GroupedLefts extends AutoCloseable {
   *
   * @param merge   of left rows with the right rows that they get
   * @param earlier what the left rows had before, to compare with
+  * @param matched notes the right rows of the groups
   */
 private[label] final class GroupPass(
     work: GroupWork,
     lefts: GroupedLefts,
     merge: SortedMerge,
-    earlier: Option[EarlierVersion]
+    earlier: Option[EarlierVersion],
+    matched: Option[MatchedRights] = None
 ) extends Pass {
   import work.context.{columns, store}
   import work.{chunk, parked, share, writer}
@@ -175,6 +196,7 @@ private[label] final class GroupPass(
   private val rightSections = store.sectionsOf(StoreKind.RightKeySorted)
   private val leftRow = new UnsafeRow(columns.left.size)
   private val twins = columns.identityOrdinal.map(new ChunkTwins(_, columns.left.size))
+  matched.foreach(writer.matchedAre(_))
 
   override protected def step(): UnsafeRow = {
     var hasProbe = true
@@ -196,6 +218,7 @@ private[label] final class GroupPass(
   private def twin: Int = twins.fold(0)(_ => ChunkTwins.of(chunk, merge.probe))
 
   private def write(): UnsafeRow = {
+    matched.foreach(_.leftIs(chunk.base(merge.probe), chunk.at(merge.probe)))
     val row = writer.write(leftRow, chunk.time(merge.probe), merge.matchesOf(twin))
     lefts.written(merge.probe, leftRow, merge.matched)
     row
@@ -215,6 +238,7 @@ private[label] final class GroupPass(
     work.nanos += System.nanoTime - started
     if (chunk.isEmpty) {
       lefts.report()
+      matched.foreach(_.flush())
       end()
     }
   }

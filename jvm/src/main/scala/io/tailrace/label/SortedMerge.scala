@@ -27,6 +27,7 @@ import io.tailrace.state._
   * @param bound    the most that a probe can choose from
   * @param late     which right rows a probe doesn't get, because they came late; only `ByWindow`
   * @param gone     rows that nobody gets; not `ByWindow`
+  * @param notes    of the rows that a probe gets; only `ByWindow`
   */
 final class SortedMerge(
     from: Long,
@@ -36,7 +37,8 @@ final class SortedMerge(
     bound: MatchBound = MatchBound.None,
     large: LargeKeys = LargeKeys.ByWindow,
     late: LateRights = LateRights.None,
-    gone: Option[GoneRows] = None
+    gone: Option[GoneRows] = None,
+    notes: Option[MatchSink] = None
 ) extends AutoCloseable {
   import JoinWindow.saturatingAdd
 
@@ -68,6 +70,9 @@ final class SortedMerge(
   // Probes of the key up to this time may not get all rows that are held.
   private var hiddenThrough = LateRights.All
   private var reached: Seq[LiveSection] = Nil
+  private val noting = notes.orNull
+  // Of the rows of the key that are held, those before this position have been looked at.
+  private var noted = 0
 
   private var cursors = new Array[KeyCursor](0)
   private var prefixes = new Array[Long](0)
@@ -111,6 +116,7 @@ final class SortedMerge(
         held.slideTo(saturatingAdd(time, from), saturatingAdd(time, to))
         if (time <= hiddenThrough) showTimely(time) else shown = held
         matches = shown.count
+        if (noting != null && matches > 0) note()
       } else {
         if (time > windowedThrough) openWindow()
         matches += tally.more(position)
@@ -118,6 +124,19 @@ final class SortedMerge(
       }
       true
     }
+  }
+
+  /** Notes the rows of the probe; those that are held once. */
+  private def note(): Unit = {
+    val areAll = shown eq held
+    val end = shown.first + shown.count
+    var i = if (areAll) Math.max(shown.first, noted) else shown.first
+    if (i < end) noting.leftIs(probes.base(position), probes.at(position))
+    while (i < end) {
+      noting.add(shown.time(i), shown.seq(i))
+      i += 1
+    }
+    if (areAll) noted = Math.max(noted, end)
   }
 
   /** The row number of the probe. */
@@ -153,6 +172,7 @@ final class SortedMerge(
     closeWindow()
     held.clear()
     pieces += 1
+    noted = 0
     shown = held
     hiddenThrough = LateRights.All
     apart = false
@@ -200,15 +220,20 @@ final class SortedMerge(
     unfinished = false
     tally = new MatchTally(probes, groupStart, groupEnd, from, to)
     matches = 0
+    if (noting != null) noting.leftIs(probes.base(groupStart), probes.at(groupStart))
     var i = 0
     while (i < held.size) {
-      tally.count(held.time(i), late.hiddenThrough(held.seq(i), held.time(i)))
+      tell(held.time(i), held.seq(i), late.hiddenThrough(held.seq(i), held.time(i)))
       i += 1
     }
     held.clear()
     collect(counting = true)
     openWindow()
   }
+
+  /** Counts a row for the probes of the key that get it. */
+  private def tell(time: Long, seq: Long, hiddenThrough: Long): Unit =
+    if (tally.count(time, hiddenThrough) && noting != null) noting.add(time, seq)
 
   /** Reads the rows for the probe and for those after it that get the same late ones. */
   private def openWindow(): Unit = {
@@ -244,7 +269,7 @@ final class SortedMerge(
           val rows = cursor.rows
           while (rows.isValid && rows.keyPrefix == prefix && rows.compareKey(base, at) == 0) {
             if (rows.time >= first && rows.time <= last) {
-              if (counting) tally.count(rows.time, late.hiddenThrough(rows))
+              if (counting) tell(rows.time, rows.seq, late.hiddenThrough(rows))
               else {
                 if (share.isFull(held.bytes) && held.size > 0) return false
                 if (gone.isEmpty) held.add(rows.base, rows.at)
@@ -418,8 +443,9 @@ private[label] final class MatchTally(probes: Probes, start: Int, end: Int, from
   /** Counts a row for the probes that it matches, which are neighbours.
     *
     * @param hiddenThrough probes up to this time don't get it
+    * @return whether a probe gets it
     */
-  def count(time: Long, hiddenThrough: Long): Unit = {
+  def count(time: Long, hiddenThrough: Long): Boolean = {
     val first =
       probes.firstOfKey(start, end)(probe => saturatingAdd(probe, to) >= time && probe > hiddenThrough)
     val last = probes.firstOfKey(start, end)(probe => saturatingAdd(probe, from) > time)
@@ -427,6 +453,7 @@ private[label] final class MatchTally(probes: Probes, start: Int, end: Int, from
       changes(first) += 1
       changes(last) -= 1
     }
+    first < last
   }
 
   /** The number of rows that match a probe beyond those of the previous one. */

@@ -63,6 +63,9 @@ final case class StoredLabelJoin(columns: JoinColumns, settings: JoinSettings) e
         .optional(JoinCheckpoint.OneToOne, Option.when(settings.oneToOne)("true"))
         .copy(words = SettingWords.Argument(absent = Some("False"), renamed = Some("one_to_one"))),
       PinnedSetting
+        .optional(JoinCheckpoint.Orphans, Option.when(settings.orphans)("true"))
+        .copy(words = SettingWords.Argument(absent = Some("False"))),
+      PinnedSetting
         .optional(JoinCheckpoint.Release, Option.when(settings.decided)(Release.Decided.name))
         .copy(words = SettingWords.Argument(absent = Some(Release.Closed.name))),
       releaseSteps,

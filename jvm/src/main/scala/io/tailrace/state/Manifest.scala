@@ -118,10 +118,12 @@ final case class LateRows(version: Long, watermark: Long)
 
 object Manifest {
 
-  /** The newest layout of manifest and runs that this release writes: where negatives are sampled at a ratio. */
+  /** The newest layout of manifest and runs that this release writes: where negatives are sampled at a ratio, or a
+    * label join notes matched right rows.
+    */
   val Format = 8
 
-  /** Where a synced join marks left rows. */
+  /** The layout where a synced join marks left rows. */
   private val WithJoinedLeft = 7
 
   /** The layout of all others: an earlier release continues with them. */
@@ -147,8 +149,10 @@ object Manifest {
     text.encode(json(manifest, file), place, formatOf(manifest))
 
   private def formatOf(manifest: Manifest): Int = {
-    def marksLeft = manifest.runs.exists(_.sections.exists(_.store == StoreKind.JoinedLeft.name))
-    if (manifest.balance.nonEmpty) Format else if (marksLeft) WithJoinedLeft else WithoutJoinedLeft
+    def has(kind: StoreKind) = manifest.runs.exists(_.sections.exists(_.store == kind.name))
+    if (manifest.balance.nonEmpty || has(StoreKind.MatchedRight)) Format
+    else if (has(StoreKind.JoinedLeft)) WithJoinedLeft
+    else WithoutJoinedLeft
   }
 
   /** Reflection over case classes would cost more than the rest of a small commit. */

@@ -101,6 +101,8 @@ object StoreKind {
       extends StoreKind(12, "left-out", RowOrder.Key, None, true, Never, None, Some(LeftOutPages))
   case object JoinedLeft
       extends StoreKind(13, "joined-left", RowOrder.TimeSeqAndKey, None, false, Never, Some(HeldLeft), None)
+  case object MatchedRight
+      extends StoreKind(14, "matched-right", RowOrder.TimeAndSeq, None, true, Never, None, None)
 
   // Not stores, but parts of runs that belong to the sections of one: no manifest names them.
   case object LeftKeyPages
@@ -126,7 +128,8 @@ object StoreKind {
       GoneRight,
       RightTimeSorted,
       LeftOut,
-      JoinedLeft
+      JoinedLeft,
+      MatchedRight
     )
   private val byName = all.map(k => k.name -> k).toMap
 

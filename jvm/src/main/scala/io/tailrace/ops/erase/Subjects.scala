@@ -335,6 +335,9 @@ private final class ErasureRoute(
   /** The numbers of erased left rows, where other stores refer to them. */
   private var lefts: Option[RowNumbers] = None
 
+  /** The numbers of right rows that stay, where notes refer to them. A note has the key of its row, which may be gone. */
+  private var rights: Option[RowNumbers] = None
+
   override def counts: Map[String, Long] = erased.toMap
 
   /** Eager matching keeps a left row once, and the rest by its number: its key alone, and its matches. */
@@ -343,6 +346,8 @@ private final class ErasureRoute(
     if (kinds(LeftTimeSorted) && (kinds(LeftKeySorted) || kinds(JoinedIndicator)))
       lefts =
         left.map(test => RowNumbers.of(state, LeftTimeSorted)((live, row) => test(decoder.left(live, row))))
+    if (kinds(MatchedRight))
+      rights = Some(RowNumbers.of(state, RightKeySorted)((live, row) => !isRight(live, row, row)))
   }
 
   private def isErasedLeft(seq: Long): Boolean = lefts.exists(_.has(seq))
@@ -358,6 +363,7 @@ private final class ErasureRoute(
       case RightKeySorted | RightTimeSorted | HeldRight | RightNewest =>
         Option.when(isRight(live, row, keyed))(if (isFirstPart(live, keyed)) Side.Right.name else "")
       case JoinedIndicator => Option.when(isErasedLeft(row.seq) || isRight(live, row, keyed))(Matches)
+      case MatchedRight => Option.when(!rights.exists(_.has(row.seq)))("")
       case other => throw new IllegalStateException(s"${other.name} has no rows of a side")
     }
     side.filter(_.nonEmpty).foreach(name => erased(name) += 1)

@@ -93,6 +93,8 @@ private[tailrace] final class Export(session: SparkSession, checkpoint: String, 
       take: (String, DataFrame) => Long
   ): ExportedJoin = {
     val settings = join.bound.settings
+    // Which right rows have matched is in no column: an import would emit them as orphans.
+    if (settings.contains(JoinCheckpoint.Orphans)) throw ExchangeErrors.unsupported(Seq("orphans"))
     val columns = StateColumns.of(join.bound, spark.directory(join.operator).toString)
     val shown = columns.key.zip(columns.rightKeys).filter(_._1.name != JoinCheckpoint.Part)
     val state = session.read

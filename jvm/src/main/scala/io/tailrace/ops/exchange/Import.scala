@@ -61,6 +61,9 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
     throw ExchangeErrors.unsupported(Seq("a stream that is no input of the join"))
   if (join.left.output.exists(_.name == JoinCheckpoint.Part))
     throw ExchangeErrors.unsupported(Seq("salted keys"))
+  // Right rows that the left rows of another query have matched would be emitted.
+  if (join.pinned(join.columns).initial.contains(JoinCheckpoint.Orphans))
+    throw ExchangeErrors.unsupported(Seq("orphans"))
   // The micro-batch would find these errors, too; here nothing has been written yet.
   private val stateful = query.collect { case node if Import.keepsState(node) => s"Spark's ${node.nodeName}" }
   if (stateful.nonEmpty) throw ExchangeErrors.unsupported(stateful)

@@ -55,8 +55,10 @@ OnDuplicate: TypeAlias = Literal["emit", "drop", "mark"]
 OnUnmatchedRight: TypeAlias = Literal["drop", "emit"]
 OnFuture: TypeAlias = Literal["clamp", "mark", "fail"]
 OnStall: TypeAlias = Literal["pause", "exclude", "fail"]
-LabelStall: TypeAlias = Literal["pause", "fail"]
+FeatureStall: TypeAlias = Literal["pause", "fail"]
 OnLimit: TypeAlias = Literal["fail", "drop"]
 OnCycle: TypeAlias = Literal["fail", "drop", "mark"]
 
-Reason: TypeAlias = Literal["late_left", "late_right", "amended", "replay", "duplicate", "future", "cycle"]
+Reason: TypeAlias = Literal[
+    "late_left", "late_right", "amended", "excluded", "replay", "duplicate", "future", "cycle"
+]

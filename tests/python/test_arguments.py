@@ -100,6 +100,7 @@ def test_all_reasons_and_policies_are_closed_sets() -> None:
         "late_left",
         "late_right",
         "amended",
+        "excluded",
         "replay",
         "duplicate",
         "future",

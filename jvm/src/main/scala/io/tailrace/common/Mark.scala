@@ -28,6 +28,9 @@ object Mark {
   /** The new group of a left row of `join` that has been emitted before. */
   case object Amended extends Mark("amended")
 
+  /** A left row of `join` that is emitted without the rows of a stream that has stalled. */
+  case object Excluded extends Mark("excluded")
+
   /** A record of `filter_replays` that was written again. */
   case object Replay extends Mark("replay")
 
@@ -40,7 +43,7 @@ object Mark {
   /** A row of `recursively` that closes a cycle. */
   case object Cycle extends Mark("cycle")
 
-  val values: Seq[Mark] = Seq(LateLeft, LateRight, Amended, Replay, Duplicate, Future, Cycle)
+  val values: Seq[Mark] = Seq(LateLeft, LateRight, Amended, Excluded, Replay, Duplicate, Future, Cycle)
 
   val Column = "_mark"
 

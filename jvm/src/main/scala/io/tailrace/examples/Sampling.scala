@@ -42,7 +42,7 @@ private[tailrace] final class Sampling(
     check(examples)
     // A late row that is emitted marked is no example, and no sample leaves it out. An amended one is sampled by its
     // new group, with the hash that the example had.
-    val isLate = ExampleCounts.isMarked(options) && !ExampleCounts.isAmended(options)
+    val isLate = ExampleCounts.isMarked(options, labels) && !ExampleCounts.isAmended(options)
     val place = sample.rates.zipWithIndex.foldRight(lit(0)) { case (((predicate, _), i), rest) =>
       when(expr(predicate), lit(i + 1)).otherwise(rest)
     }

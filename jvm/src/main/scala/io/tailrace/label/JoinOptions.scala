@@ -3,13 +3,14 @@ package io.tailrace.label
 import java.util.Locale
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan}
 import org.apache.spark.sql.functions.lit
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types.StructField
 
 import io.tailrace.common.{Arguments, CallDocument, Policy, Side, TimeSpan}
-import io.tailrace.join.{IdleTimeout, JoinErrors, JoinSides, OneEventTime, SideWords}
+import io.tailrace.explain.StreamKind
+import io.tailrace.join.{IdleTimeout, JoinErrors, JoinSides, OnStall, OneEventTime, SideWords}
 import io.tailrace.plan.{Columns, OwnColumns}
 
 /** The arguments of [[io.tailrace.api.Tailrace.join]] besides the DataFrames and the keys. Names and
@@ -45,6 +46,9 @@ import io.tailrace.plan.{Columns, OwnColumns}
   *                   left row, which is then emitted again; adds a column `_mark`
   * @param saltedKeys        salted keys, whose left rows are too many for one task: a value for each key column
   * @param saltBuckets   the number of partitions of such a key, 2 to 1,024; each keeps the key's right rows; none: 8
+  * @param onStall    "pause", "exclude" or "fail": the treatment of a side's stream that is idle while the other isn't
+  * @param onLeftStall `onStall` of the left side; none: the same as of the right one
+  * @param stallAfter the idle time; none: a minute
   * @param call       the function that the user has called, for errors; `words` likewise: the user's words for the sides
   */
 final case class JoinOptions(
@@ -69,6 +73,9 @@ final case class JoinOptions(
     amendFor: Option[TimeSpan] = None,
     saltedKeys: Seq[Seq[Any]] = Nil,
     saltBuckets: Option[Int] = None,
+    onStall: String = Policy.Pause.name,
+    onLeftStall: Option[String] = None,
+    stallAfter: Option[TimeSpan] = None,
     call: String = "tailrace.join",
     words: SideWords = SideWords.OfJoin
 ) {
@@ -126,6 +133,31 @@ final case class JoinOptions(
   private def saltedKeysText: Option[String] = Option.when(saltedKeys.nonEmpty) {
     val keys = saltedKeys.map(_.map(value => SparkPlans.valueText(lit(value))).mkString(", "))
     s"${keys.sorted.mkString("; ")} in $buckets parts"
+  }
+
+  /** The policies for the streams of the left and the right side; none: nobody watches them. */
+  private[tailrace] def stalls: Option[(OnStall, OnStall)] = {
+    def of(argument: String, value: String) = {
+      val policy = OnStall.policy(arguments, argument, value, stallAfter)
+      if (policy == Policy.Exclude) checkExcludes(argument, value)
+      OnStall(policy, OnStall.afterMs(arguments, stallAfter))
+    }
+    val right = of("on_stall", onStall)
+    val left = onLeftStall.fold(right)(of("on_left_stall", _))
+    Option.when(stallAfter.nonEmpty)(left -> right)
+  }
+
+  /** Rows that are emitted without a stream have to be marked, once they are. */
+  private[tailrace] def checkExcludes(argument: String, value: String): Unit = {
+    if (joinOutput == JoinOutput.Pairs) throw JoinErrors.optionConflict(argument, value)
+    val certain = Option.when(release == Release.Decided.name) {
+      ("release", "without a stream, no match of a row is certain")
+    }
+    val versions = Seq("horizons" -> horizons.nonEmpty, "early" -> early.nonEmpty)
+      .collectFirst { case (other, true) => (other, "a version would have to say which streams it lacks") }
+    certain.orElse(versions).foreach { case (other, reason) =>
+      throw arguments.conflict(argument, value, other, reason)
+    }
   }
 
   /** The number of partitions of a salted key. */
@@ -235,7 +267,10 @@ object JoinOptions {
     oneToOne = document("one_to_one").flag,
     amendFor = document.get("amend_for").map(_.duration),
     saltedKeys = document.get("salted_keys").toSeq.flatMap(_.list.map(_.list.map(_.column))),
-    saltBuckets = document.get("salt_buckets").map(_.int)
+    saltBuckets = document.get("salt_buckets").map(_.int),
+    onStall = document("on_stall").text,
+    onLeftStall = document.get("on_left_stall").map(_.text),
+    stallAfter = document.get("stall_after").map(_.duration)
   )
 
   /** The default of `into`. With how = "inner" no other name is allowed: nothing has it. */
@@ -252,14 +287,18 @@ private[tailrace] final class JoinResolution(
     sameName: (String, String) => Boolean
 ) {
 
-  /** @param form makes an output row of the matches of a left row; none: as the options say */
+  /** @param form    makes an output row of the matches of a left row; none: as the options say
+    * @param watched streams that the rows wait for; none: those of the sides, as the options say
+    */
   def resolve(
       on: Seq[(String, String)],
       options: JoinOptions,
-      form: Option[GroupForm] = None
+      form: Option[GroupForm] = None,
+      watched: Option[LabelStreams] = None
   ): LogicalPlan = {
     val asked = options.settings
-    val settings = asked.copy(form = form.getOrElse(asked.form))
+    val settings =
+      asked.copy(form = form.getOrElse(asked.form), streams = watched.orElse(streams(options, asked)))
     val sides = new JoinSides(options.arguments, left, right, sameName, options.words)
     sides.checkAreAlike()
     sides.withWiderKeys(on, settings.hasMarks)(resolve(_, on, options, settings))
@@ -281,6 +320,20 @@ private[tailrace] final class JoinResolution(
       LabelJoin(sides.left, sides.right, leftKeys, rightKeys, leftTime, rightTime, settings, paired, added)
     )
   }
+
+  /** The streams of the two sides, if the user has said what happens to one that stalls. */
+  private def streams(options: JoinOptions, settings: JoinSettings): Option[LabelStreams] =
+    options.stalls
+      .map { case (onLeft, onRight) =>
+        def of(side: Side, plan: LogicalPlan, onStall: OnStall, after: Option[Long]) = {
+          val nodes = plan.collect { case w: EventTimeWatermark => w.nodeId }.toSet
+          LabelStream(Seq(side.name), nodes, onStall, StreamKind.JoinSide, after)
+        }
+        val sides =
+          Seq(of(Side.Left, left, onLeft, None), of(Side.Right, right, onRight, Some(settings.window.after)))
+        LabelStreams(None, sides)
+      }
+      .filter(_.isNeeded(left.isStreaming))
 
   private def pairedColumns(payload: Seq[Attribute], rightTime: Attribute, settings: JoinSettings) =
     OneEventTime.of(payload, rightTime).map { a =>

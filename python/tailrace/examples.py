@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column
 
-    from tailrace.options import ColumnOrName, Duration, Emit, Key, LabelStall, Match, OnLate
+    from tailrace.options import ColumnOrName, Duration, Emit, FeatureStall, Key, Match, OnLate, OnStall
 
 _IMPRESSIONS = "impressions"
 
@@ -122,6 +122,8 @@ def examples(
     idle_timeout: Duration | None = None,
     amend_for: Duration | None = None,
     orphans: bool = False,
+    on_stall: OnStall = "pause",
+    stall_after: Duration | None = None,
     name: str = "examples",
 ) -> Examples:
     """Begins the definition of training examples. Add labels to it, then call `stream` or `batch`.
@@ -155,6 +157,9 @@ def examples(
             own with the reason in a column `_mark`. It has itself in the columns of the labels that it is an
             event of, and null in the columns of the impressions but the keys that all labels have in common.
             The counts in `observedMetrics` have them by label and reason. No sample leaves them out.
+        on_stall: what happens when the stream of a label or of features stalls that has no `on_stall` of its
+            own, as in `Examples.label`. "exclude" is for labels: features are waited for.
+        stall_after: likewise.
         name: of the counts in `observedMetrics` of the query's progress. Two definitions in a query need two
             names.
 
@@ -171,11 +176,12 @@ def examples(
     columns = arguments.Columns("tailrace.examples", impressions)
     options = (
         columns.named(time=time)
-        | arguments.texts(on_late=on_late, name=name)
+        | arguments.texts(on_late=on_late, on_stall=on_stall, name=name)
         | arguments.flags(orphans=orphans)
         | arguments.durations(
             **arguments.given(release_every=release_every, idle_timeout=idle_timeout, amend_for=amend_for)
         )
+        | arguments.durations(**arguments.given(stall_after=stall_after))
     )
     return Examples(impressions, on, options)
 
@@ -217,7 +223,7 @@ class Examples:
         max_matches: int | None = None,
         attribution: Attribution | None = None,
         since: str | datetime | None = None,
-        on_stall: LabelStall = "pause",
+        on_stall: OnStall | None = None,
         stall_after: Duration | None = None,
     ) -> Examples:
         """Adds a label: the rows of `frame` that an impression has in its window.
@@ -260,8 +266,13 @@ class Examples:
                 is in the session's, too.
             on_stall: what happens when the label's stream has no rows while others have, and lags behind
                 them. "pause": all examples stay buffered; log and progress name it. "fail": the query ends.
-            stall_after: after how long; needed for "fail". Counted as in `sync_join`, within one run. None: a
-                minute. If labels share a DataFrame, the shortest counts, among those with "fail" if any.
+                "exclude": the watermark goes on without it until it has caught up. Examples that are emitted
+                without events that may still arrive have "excluded" in a column `_mark`, and its events are
+                late: with `amend_for` of `examples` they amend these examples. Not with `horizons`. None: as
+                `examples` says. Labels of one DataFrame are excluded if all of them are, and fail if one is.
+            stall_after: after how long; needed for "fail" and "exclude". Counted as in `sync_join`, within
+                one run. If labels share a DataFrame, the shortest counts. None: as `examples` says, or a
+                minute.
 
         Raises:
             TypeError: an argument has a wrong Python type.
@@ -273,7 +284,7 @@ class Examples:
             named
             | arguments.Columns(call, frame).named(time=time)
             | arguments.durations(after=after, before=before)
-            | arguments.texts(match=match, on_stall=on_stall, **arguments.given(where=where))
+            | arguments.texts(match=match, **arguments.given(where=where, on_stall=on_stall))
             | arguments.durations(**arguments.given(stall_after=stall_after))
             | arguments.counts(**arguments.given(max_matches=max_matches))
         )
@@ -294,6 +305,8 @@ class Examples:
         max_age: Duration | None = None,
         delay: Duration = "0 seconds",
         initial: DataFrame | None = None,
+        on_stall: FeatureStall | None = None,
+        stall_after: Duration | None = None,
     ) -> Examples:
         """Adds features: the newest row of `frame` at the impression's time, as `tailrace.as_of` does.
 
@@ -310,6 +323,10 @@ class Examples:
             initial: a batch DataFrame with the columns of `frame`: values from before the first row of the
                 stream, which the first micro-batch of a new checkpoint reads, as in `tailrace.as_of`. `batch`
                 has them beside those of `frame`.
+            on_stall: what happens when their stream has no rows while others have, and lags behind them:
+                "pause" or "fail", as in `label`. None: as `examples` says.
+            stall_after: after how long; needed for "fail". None: as `examples` says; without both, nobody
+                watches the stream.
 
         Raises:
             TypeError: an argument has a wrong Python type.
@@ -320,7 +337,8 @@ class Examples:
         options = (
             named
             | arguments.Columns(call, frame).named(time=time)
-            | arguments.durations(delay=delay, **arguments.given(max_age=max_age))
+            | arguments.durations(delay=delay, **arguments.given(max_age=max_age, stall_after=stall_after))
+            | arguments.texts(**arguments.given(on_stall=on_stall))
         )
         if initial is not None:
             arguments.frame(initial, "initial")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from tailrace.options import ColumnOrName, Duration, Emit, How, Key, Match, OnLate, Release
+    from tailrace.options import ColumnOrName, Duration, Emit, How, Key, Match, OnLate, OnStall, Release
 
 
 def join(
@@ -41,6 +41,9 @@ def join(
     orphans: bool = False,
     salted_keys: Sequence[object] | None = None,
     salt_buckets: int | None = None,
+    on_stall: OnStall = "pause",
+    on_left_stall: OnStall | None = None,
+    stall_after: Duration | None = None,
 ) -> DataFrame:
     """Joins two streams, or two batch DataFrames, on keys and on a window of event time.
 
@@ -154,6 +157,16 @@ def join(
             partitions, and their right rows are kept in each of these. Both settings are pinned by the
             checkpoint. The output is the same. It needs on_late="drop".
         salt_buckets: with `salted_keys`, 2 to 1,024. None: 8.
+        on_stall: on streams, what happens when a side has had no rows for `stall_after` while the query had
+            others, and its watermark is behind theirs, so that it holds back all rows. "pause": they stay
+            buffered, and the log names the side. "fail": the query ends with an error. "exclude", with
+            how="left": the query's watermark goes on without the side until its own has caught up. Left rows
+            that are emitted without right rows that may still arrive have "excluded" in a column `_mark`.
+            Rows of the side are late then: with `amend_for`, right rows amend the left rows that were emitted
+            without them. It may change at a restart. Not with `horizons`, `early` and release="decided".
+        on_left_stall: the same for the left side. None: as `on_stall`.
+        stall_after: how long a side has to be idle; needed for "fail" and "exclude". It is counted as in
+            `sync_join`, within one run. None: nobody watches the sides.
 
     Returns:
         A stream or a batch DataFrame, like the inputs. The same rows give the same result in both. A stream
@@ -167,7 +180,8 @@ def join(
         ordinary rows. An amended row has the final horizon, and is final and changed. A left row that is
         emitted on its own, because it is late or has no time, has a null horizon and is final.
 
-        With `amend_for`, `orphans` or on_late="mark", all left columns may be null.
+        With `amend_for`, `orphans` or on_late="mark", all left columns may be null. "exclude" adds `_mark`,
+        too.
 
         how="inner": the left columns; the right columns but the keys; then `_mark` string if on_late="mark".
 
@@ -204,6 +218,8 @@ def join(
     options |= arguments.texts(emit=emit, release=release) | arguments.durations(
         **arguments.given(early=early, amend_for=amend_for)
     )
+    options |= arguments.texts(on_stall=on_stall, **arguments.given(on_left_stall=on_left_stall))
+    options |= arguments.durations(**arguments.given(stall_after=stall_after))
     keys = None if salted_keys is None else arguments.values(salted_keys, "salted_keys")
     ends = None if horizons is None else arguments.several_durations(horizons, "horizons")
     if horizons is not None and not ends:

@@ -57,7 +57,7 @@ OnDuplicate: TypeAlias = Literal["emit", "drop", "mark"]
 OnUnmatchedRight: TypeAlias = Literal["drop", "emit"]
 OnFuture: TypeAlias = Literal["clamp", "mark", "fail"]
 OnStall: TypeAlias = Literal["pause", "exclude", "fail"]
-LabelStall: TypeAlias = Literal["pause", "fail"]
+FeatureStall: TypeAlias = Literal["pause", "fail"]
 OnLimit: TypeAlias = Literal["fail", "drop"]
 OnCycle: TypeAlias = Literal["fail", "drop", "mark"]
 
@@ -67,6 +67,7 @@ Reason: TypeAlias = Literal[
     "unmatched_right",
     "null_right",
     "amended",
+    "excluded",
     "replay",
     "duplicate",
     "future",

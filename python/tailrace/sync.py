@@ -35,6 +35,7 @@ def sync_join(
     one_to_one: bool = False,
     max_buffered: int | None = 10_000_000,
     suffix: str = "_right",
+    idle_timeout: Duration | None = None,
     name: str = "sync_join",
 ) -> DataFrame:
     """Joins two streams by a unique key, each left row with at most one right row, within seconds.
@@ -133,6 +134,10 @@ def sync_join(
             files, is named in the log (`TAILRACE_SYNC_UNLIMITED`); with an explicit number it is refused. A
             run with `availableNow` reads everything, whatever it buffers. None: no limit.
         suffix: what is appended to the name of a right column that the left side has, too.
+        idle_timeout: buffered left rows are emitted, with the right rows that have arrived, when the query
+            has had no input for this time, as in `tailrace.join`. With on_unmatched_right="emit" buffered
+            right rows are emitted, too. Rows that arrive for them later are late. None: they stay buffered
+            until the sync time passes them.
         name: the name of the join in the checkpoint and in the query's progress. Never change it.
 
     Returns:
@@ -161,6 +166,7 @@ def sync_join(
         | rights.named(right_time=right_time)
         | arguments.durations(window=window, sync_delay=sync_delay)
         | arguments.durations(**arguments.given(stall_after=stall_after, future_limit=future_limit))
+        | arguments.durations(**arguments.given(idle_timeout=idle_timeout))
         | arguments.texts(on_stall=on_stall, on_future=on_future, on_duplicate=on_duplicate)
         | arguments.texts(on_unmatched_right=on_unmatched_right, suffix=suffix, name=name)
         | arguments.texts(**arguments.given(on_left_stall=on_left_stall))

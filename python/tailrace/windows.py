@@ -32,6 +32,7 @@ def write_windows(
     operator: str | None = None,
     token: str | None = None,
     upstreams: str | Sequence[str] | None = None,
+    idle_timeout: Duration | None = None,
     format: WindowFormat = "parquet",  # noqa: A002  Spark's own name for it
     table: str | os.PathLike[str] | None = None,
 ) -> DataStreamWriter:
@@ -96,6 +97,10 @@ def write_windows(
         upstreams: with `server`, the operators there whose rows this sink writes. None: those of the query,
             its sources or the operators with state after them; all of its sources have to report to the same
             server and app.
+        idle_timeout: open windows are closed, as they are, when the query has had no input for this time by
+            the clock and no rows have landed, though the low watermark hasn't reached their ends. Rows that
+            arrive for them later go to `_late`. At least that of joins upstream. Not with `server`. None:
+            they stay open until the low watermark reaches their ends.
         format: "parquet": windows stay in the folder. "delta" or "iceberg": complete windows go to `table`.
             The session needs the library of the format, as for `write_table`.
         table: with a format of tables, the name, "db.clicks", or the path of a Delta table. It is made when
@@ -123,6 +128,7 @@ def write_windows(
         | arguments.at_server(server, app, operator, token)
         | arguments.counts(missing=missing)
         | arguments.sizes(**arguments.given(target_file_size=target_file_size))
+        | arguments.durations(**arguments.given(idle_timeout=idle_timeout))
     )
     named = None if upstreams is None else arguments.names(upstreams, "upstreams")
     if table is not None:

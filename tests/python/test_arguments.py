@@ -102,6 +102,7 @@ def test_all_reasons_and_policies_are_closed_sets() -> None:
         "unmatched_right",
         "null_right",
         "amended",
+        "excluded",
         "replay",
         "duplicate",
         "future",

@@ -37,9 +37,12 @@ def _label(spark: SparkSession, **options: Any) -> DataFrame:  # noqa: ANN401
         ({"where": "price > 1"}, ["`where` of tailrace.examples, label 'click'", "`price`", "id, user, at"]),
         ({"where": "id >"}, ["`where` of tailrace.examples, label 'click'", "PARSE_SYNTAX_ERROR"]),
         ({"where": "id"}, ["`where` of tailrace.examples, label 'click'", "BOOLEAN"]),
-        ({"on_stall": "exclude"}, ["label 'click' is 'exclude'", "idle_after", "idle_timeout"]),
+        (
+            {"on_stall": "exclude"},
+            ["`on_stall` of tailrace.examples, label 'click'", "stall_after='5 minute"],
+        ),
         ({"on_stall": "fail"}, ["`on_stall` of tailrace.examples, label 'click'", "stall_after='5 minutes'"]),
-        ({"on_stall": "wait"}, ["`on_stall` of tailrace.examples, label 'click'", "'pause' or 'fail'"]),
+        ({"on_stall": "wait"}, ["`on_stall` of tailrace.examples, label 'click'", "'exclude' or 'fail'"]),
         ({"stall_after": "later"}, ["`stall_after` of tailrace.examples, label 'click'"]),
     ],
 )

@@ -10,7 +10,7 @@ from pyspark.errors import StreamingQueryException
 
 import tailrace
 from example_frames import SCHEMA, examples, ids
-from streams import at
+from streams import at, second
 
 if TYPE_CHECKING:
     from tailrace.testing import StreamQuery, StreamTest
@@ -94,3 +94,62 @@ def test_examples_come_out_when_all_streams_are_silent(stream_test: StreamTest) 
             assert time.monotonic() < deadline
             query.run()
         assert sorted(row["id"] for row in query.rows()) == [1, 2, 4]
+
+
+@pytest.mark.contract(any_spark=True)
+def test_examples_go_on_without_a_label_whose_stream_stalls(stream_test: StreamTest) -> None:
+    served, clicked, bought = (stream_test.source(SCHEMA) for _ in range(3))
+    frames = [source.frame.withWatermark("at", "1 second") for source in (served, clicked, bought)]
+    made = (
+        examples(
+            frames[0], amend_for="1 day", on_stall="exclude", stall_after="1 second", release_every="batch"
+        )
+        .label("click", frames[1], time="at", after="9 seconds", on_stall="pause")
+        .label("buy", frames[2], time="at", after="9 seconds")
+    )
+    with stream_test.query(made.stream()) as query:
+        for source in (served, clicked, bought):
+            source.add((1, 7, at(0)))
+        query.run()
+        for step in range(10, 100):
+            for source in (served, clicked):
+                source.add((step, 7, at(step)))
+            query.run()
+            if len(query.rows()) > 3:
+                break
+        emitted = {row["id"]: row for row in query.rows()}
+        assert {row["_mark"] for row in emitted.values()} == {"excluded"}
+        assert query.total("emittedIncomplete") == len(emitted)
+        assert (emitted[10]["click"][0]["id"], emitted[10]["buy"]) == (10, [])
+        # A restart goes on without it, and it amends what has been emitted when it is back.
+        query.restart()
+        bought.add((5, 7, at(12)), (6, 7, at(1000)))
+        query.run()
+        amended = [row for row in query.rows() if row["_mark"] == "amended"]
+        assert [event["id"] for row in amended for event in row["buy"] if second(row["at"]) == 10] == [5]
+
+
+@pytest.mark.contract
+def test_features_that_stall_end_the_query(stream_test: StreamTest) -> None:
+    served, clicked, profiles = (stream_test.source(SCHEMA) for _ in range(3))
+    frames = [source.frame.withWatermark("at", "1 second") for source in (served, clicked, profiles)]
+    made = (
+        examples(frames[0], stall_after="1 second")
+        .label("click", frames[1], time="at", after="9 seconds")
+        .features("profile", frames[2], time="at", on_stall="fail")
+    )
+    with stream_test.query(made.stream()) as query:
+        for source in (served, clicked, profiles):
+            source.add((1, 7, at(0)))
+        query.run()
+
+        def go_on() -> None:
+            for step in range(1, 80):
+                for source in (served, clicked):
+                    source.add((step, 7, at(step)))
+                query.run()
+
+        with pytest.raises(StreamingQueryException) as caught:
+            go_on()
+        assert isinstance(caught.value, tailrace.TailraceJoinError)
+        assert "All examples wait for the stream of features profile" in str(caught.value)

@@ -213,6 +213,15 @@ def test_the_delay_example_gives_what_it_shows(
     assert spark.range(1).count() == 1
 
 
+def test_features_that_are_loaded_once_a_day_hold_no_example_back(
+    spark: SparkSession, repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, shown = pages.shown_example(repository, f"{GUIDES}/daily-features.md", "daily-features")
+    exec(_below(tmp_path, code, "served", "ordered", "profiles", "examples", "checkpoint"), {})  # noqa: S102
+    assert capsys.readouterr().out.strip() == shown.strip()
+    assert spark.range(1).count() == 1
+
+
 @pytest.mark.campaign
 @pytest.mark.usefixtures("spark")
 def test_the_training_examples_are_those_that_are_shown(

@@ -50,6 +50,7 @@ REFUSALS: tuple[Refusal, ...] = (
             {"amend_for": "1 minute"},
             {"late_impressions": True},
             {"orphans": True},
+            {"on_stall": "exclude", "stall_after": "1 hour"},
         )
     ),
     *(
@@ -61,8 +62,12 @@ REFUSALS: tuple[Refusal, ...] = (
             {"idle_timeout": "1 hour"},
             {"release": "decided", "match": "first"},
             {"salted_keys": [1]},
+            {"on_stall": "exclude", "stall_after": "1 hour"},
         )
     ),
+    _join(NEEDS, on_stall="fail"),
+    _join(CONFLICT, on_stall="exclude", stall_after="1 hour", horizons=["10 seconds"]),
+    _join(CONFLICT, on_left_stall="exclude", stall_after="1 hour", early="10 seconds"),
     _join(NEEDS, one_to_one=True),
     _join(CONFLICT, how="inner", one_to_one=True, salted_keys=[1]),
     _join(NEEDS, release="decided"),
@@ -120,7 +125,23 @@ REFUSALS: tuple[Refusal, ...] = (
         _label(attribution=tailrace.linear(), before="5 seconds"),
         Call("Examples.horizons", {"horizons": ["10 seconds"]}),
     ),
-    _examples("a label that excludes", "TAILRACE_EXAMPLES_EXCLUDES_LABEL", _label(on_stall="exclude")),
+    _examples("a label that excludes at no time", NEEDS, _label(on_stall="exclude")),
+    _examples(
+        "a label that excludes, with horizons",
+        CONFLICT,
+        _label(on_stall="exclude", stall_after="1 hour"),
+        Call("Examples.horizons", {"horizons": ["10 seconds"]}),
+    ),
+    Refusal(
+        "examples-features that are excluded",
+        (
+            Call("examples"),
+            _label(),
+            Call("Examples.features", {"name": "profile", "on_stall": "exclude", "stall_after": "1 hour"}),
+        ),
+        "TAILRACE_EXAMPLES_EXCLUDES_FEATURES",
+    ),
+    _examples("all streams that fail at no time", NEEDS, _label(), on_stall="fail"),
     _examples("a label that fails at no time", NEEDS, _label(on_stall="fail")),
     _examples(
         "horizons behind all windows",
@@ -180,6 +201,7 @@ REFUSALS: tuple[Refusal, ...] = (
             ("offset", INVALID, {"window": "10 seconds", "offset": "10 seconds"}),
             ("upstreams", NEEDS, {"upstreams": ["source"]}),
             ("app", NEEDS, {"app": "app"}),
+            ("idle_timeout", INVALID, {"idle_timeout": "soon"}),
             ("operator", NEEDS, {"operator": "sink"}),
             ("format", NEEDS, {"format": "delta"}),
             ("another server", "TAILRACE_WINDOWS_SERVER", {"server": "http://127.0.0.1:1", "app": "app"}),

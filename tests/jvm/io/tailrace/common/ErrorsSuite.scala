@@ -10,7 +10,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import io.tailrace.connect.ConnectErrors
 import io.tailrace.examples.ExampleErrors
-import io.tailrace.explain.LabelStreamFacts
+import io.tailrace.explain.{LabelStreamFacts, StreamKind}
 import io.tailrace.join.JoinErrors
 import io.tailrace.ops.erase.EraseErrors
 import io.tailrace.ops.exchange.ExchangeErrors
@@ -35,7 +35,7 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_SPARK_VERSION_MISMATCH" -> Errors.sparkVersionMismatch("B", "F"),
     "TAILRACE_EXAMPLES_CONDITION" ->
       ExampleErrors.condition("tailrace.examples", "where", "C", Seq("A"), ExampleErrors.noLabel()),
-    "TAILRACE_EXAMPLES_EXCLUDES_LABEL" -> ExampleErrors.excludesLabel("L"),
+    "TAILRACE_EXAMPLES_EXCLUDES_FEATURES" -> ExampleErrors.excludesFeatures("F"),
     "TAILRACE_EXAMPLES_STALLED" ->
       JoinErrors.labelStalled(LabelStreamFacts(Seq("L"), None, 1000, isStalled = true, "fail", 1000)),
     "TAILRACE_EXAMPLES_IMPRESSIONS_CHANGE" -> ExampleErrors.impressionsChange("L"),
@@ -54,7 +54,10 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_JOIN_KEY_COLLATED" -> JoinErrors.keyCollated("C", "STRING COLLATE X"),
     "TAILRACE_JOIN_TIME_TYPES_DIFFER" ->
       JoinErrors.timeTypesDiffer(column("L", TimestampType), column("R", TimestampNTZType)),
-    "TAILRACE_JOIN_CLOSES_IN_NO_BATCH" -> JoinErrors.closesInNoBatch(),
+    "TAILRACE_JOIN_CLOSES_IN_NO_BATCH" -> JoinErrors.closesInNoBatch("`idle_timeout`"),
+    "TAILRACE_JOIN_STALLED" -> JoinErrors.sideStalled(
+      LabelStreamFacts(Seq("left"), None, 1000, isStalled = true, "fail", 1000, StreamKind.JoinSide)
+    ),
     "TAILRACE_JOIN_WATERMARK_SHARED" -> JoinErrors.watermarkShared("tailrace.join"),
     "TAILRACE_JOIN_OPTION_CONFLICT" -> JoinErrors.optionConflict("match", "V"),
     "TAILRACE_OPTION_INVALID" -> Errors.optionInvalid("tailrace.join", "how", "V", "A"),
@@ -205,7 +208,12 @@ final class ErrorsSuite extends AnyFunSuite {
       Seq("FUTURE", "NAME_CHANGED", "STALLED").map("TAILRACE_SYNC_" + _) ++
       Seq("FUTURE", "PROGRESS_MISSING").map("TAILRACE_WATERMARK_" + _) ++
       Seq("MARKS_INCOMPLETE", "MARKS_MISSING", "ORIGIN_MOVED", "ORIGIN_SPLIT").map("TAILRACE_REPLAY_" + _) ++
-      Seq("TAILRACE_EXAMPLES_STALLED", "TAILRACE_MEMORY_GROUP", "TAILRACE_METADATA_MIXED") ++
+      Seq(
+        "TAILRACE_JOIN_STALLED",
+        "TAILRACE_EXAMPLES_STALLED",
+        "TAILRACE_MEMORY_GROUP",
+        "TAILRACE_METADATA_MIXED"
+      ) ++
       Seq("REPORTER_CONFLICT", "RUN_REPLACED", "STORES_DIFFER").map("TAILRACE_WATERMARK_" + _) ++
       Seq("FILE_MISSING", "LEFT", "ROLLED_BACK", "ROWS_MISSING", "TWO_WRITERS").map(
         "TAILRACE_WINDOWS_" + _

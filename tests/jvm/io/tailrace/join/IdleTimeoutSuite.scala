@@ -226,7 +226,9 @@ final class IdleTimeoutSuite extends SparkSuite {
     assert(decided.getMessageParameters.get("argument") == "release")
     assert(decided.getMessageParameters.get("other") == "idle_timeout")
     withConf("spark.sql.streaming.noDataMicroBatches.enabled" -> false) {
-      checkRefused("TAILRACE_JOIN_CLOSES_IN_NO_BATCH")(query()((_, _, _) => ()))
+      checkRefused("TAILRACE_JOIN_CLOSES_IN_NO_BATCH", "option" -> "`idle_timeout`")(
+        query()((_, _, _) => ())
+      )
     }
   }
 }

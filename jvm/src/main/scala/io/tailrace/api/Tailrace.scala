@@ -105,8 +105,9 @@ object Tailrace {
     checkNames(ExampleOptions.arguments.call, added, impressions +: (labels ++ features).map(_._1): _*)
     val finish = new Finish(options, labels.map(_._2), features.map(_._2))
     val joined = planned(finish.arriving(impressions, labels.map(_._1))) { (plan, same) =>
-      new ExamplesResolution(plan, labels.map { case (of, label) => GivenLabel.of(of, label) }, same)
-        .resolve(options)
+      val named = labels.map { case (of, label) => GivenLabel.of(of, label) }
+      val waitedFor = features.map { case (of, one) => SparkPlans.analyzed(of) -> one }
+      new ExamplesResolution(plan, named, waitedFor, same).resolve(options)
     }
     finish.of(joined)(features.foldLeft(_) { case (rows, (of, one)) =>
       asOf(rows, of, one.on, one.asOf(options), initial.get(one.name))

@@ -41,6 +41,7 @@ case class AsOfJoin(
     added: Seq[Attribute]
 ) extends JoinNode {
   override def operator: String = "tailrace.as_of"
+  override def idleTimeoutMs: Option[Long] = settings.idleTimeoutMs
   override def writeChecks: Seq[WriteCheck] =
     super.writeChecks ++ settings.idleTimeoutMs.map(_ => IdleTimeout.Check)
   override def paired: Seq[Attribute] = Nil

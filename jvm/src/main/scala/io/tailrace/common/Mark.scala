@@ -34,6 +34,9 @@ object Mark {
   /** The new group of a left row of `join` that has been emitted before. */
   case object Amended extends Mark("amended")
 
+  /** A left row of `join` that is emitted without the rows of a stream that has stalled. */
+  case object Excluded extends Mark("excluded")
+
   /** A record of `filter_replays` that was written again. */
   case object Replay extends Mark("replay")
 
@@ -47,7 +50,7 @@ object Mark {
   case object Cycle extends Mark("cycle")
 
   val values: Seq[Mark] =
-    Seq(LateLeft, LateRight, UnmatchedRight, NullRight, Amended, Replay, Duplicate, Future, Cycle)
+    Seq(LateLeft, LateRight, UnmatchedRight, NullRight, Amended, Excluded, Replay, Duplicate, Future, Cycle)
 
   /** Those of right rows that no left row has: orphans. */
   val orphans: Seq[Mark] = Seq(UnmatchedRight, NullRight, LateRight)

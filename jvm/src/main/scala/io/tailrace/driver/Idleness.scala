@@ -8,7 +8,7 @@ package io.tailrace.driver
   *   a partition of a synced join   some partition of its sides has rows   its own records
   *   a host of a watermark          some source of the query has rows      its own rows
   *   the stream of a label          the same                               its own rows, unread ones too
-  *   the query, for idle_timeout    it is asked for batches                input, and rows that are flushed
+  *   the query, for idle_timeout    it is asked for batches                input, and rows that are flushed or land
   *   the output of a join           always, in steps of any length         an emitted row; input begins it
   * }}}
   *
@@ -157,6 +157,12 @@ private[tailrace] final class IdleQuery(limitMs: Long) {
     clock.advance(nowMs, goesOn = true): Unit
     idle.isTooLong
   }
+}
+
+private[tailrace] object IdleQuery {
+
+  /** The argument of all calls that flush, or close, what an idle query has left. */
+  val Argument = "idle_timeout"
 }
 
 /** Detects an operator that has had input for a while and has emitted nothing. An emitted row restarts the

@@ -17,7 +17,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, DataFrame, Row}
 import org.apache.spark.unsafe.Platform
 
-import io.tailrace.common.{Mark, ProgressName}
+import io.tailrace.common.{Mark, Policy, ProgressName}
 import io.tailrace.driver.{PartitionAccumulator, PartitionValue, ReportExec}
 import io.tailrace.join.{OutputRows, RowObserver}
 import io.tailrace.label.{Emit, Horizons}
@@ -337,8 +337,14 @@ private[tailrace] object ExampleCounts {
   }
 
   /** True if a row is a late one that is emitted on its own, or an amended one. */
-  def isMarked(options: ExampleOptions): Column =
-    if (options.hasMarks) Columns.named(Mark.Column).isNotNull else lit(false)
+  def isMarked(options: ExampleOptions, labels: Seq[ExampleLabel]): Column = {
+    val mark = Columns.named(Mark.Column)
+    // An example without the events of a stream is one all the same.
+    val mayExclude = labels.exists(_.stall(options).policy == Policy.Exclude)
+    if (!options.hasMarks) lit(false)
+    else if (mayExclude) mark.isNotNull && mark =!= lit(Mark.Excluded.reason)
+    else mark.isNotNull
+  }
 
   /** True if a row is an amended one. */
   def isAmended(options: ExampleOptions): Column =
@@ -354,7 +360,7 @@ private[tailrace] object ExampleCounts {
       labels: Seq[ExampleLabel],
       dropped: Seq[(String, Column)]
   ): DataFrame = {
-    val notMarked = if (options.hasMarks) !isMarked(options) else lit(true)
+    val notMarked = if (options.hasMarks) !isMarked(options, labels) else lit(true)
     // An example is counted once. With "late_positives", not each has a final version that is emitted.
     val isOnce = options.horizons.nonEmpty && options.emit != Emit.LatePositives.name
     val isExample = if (isOnce) notMarked && Columns.named(Horizons.Final) else notMarked

@@ -25,6 +25,8 @@ import io.tailrace.label.{Emit, JoinOptions}
   * @param amendFor     the time after the end of its longest window during which an example may be amended, as in
   *                     [[io.tailrace.label.JoinOptions]]
   * @param orphans      true emits events that no example has, as in [[io.tailrace.label.JoinOptions]]
+  * @param onStall      the treatment of streams of labels and features that have no policy of their own
+  * @param stallAfter   the idle time of those that have no time of their own
   */
 final case class ExampleOptions(
     time: String,
@@ -36,11 +38,28 @@ final case class ExampleOptions(
     emit: String = Emit.All.name,
     idleTimeout: Option[TimeSpan] = None,
     amendFor: Option[TimeSpan] = None,
-    orphans: Boolean = false
+    orphans: Boolean = false,
+    onStall: String = Policy.Pause.name,
+    stallAfter: Option[TimeSpan] = None
 ) {
 
-  /** True if a column says which rows aren't ordinary ones. */
+  /** True if rows are emitted that are no examples, or no new ones, and a column says which. */
   private[examples] def hasMarks: Boolean = onLate == Policy.Mark.name || amendFor.nonEmpty || orphans
+
+  /** The policy of a stream.
+    *
+    * @param own      that the user has set for it, and `ownAfter` the idle time
+    * @param fallback in place of a policy of all streams that this one can't have
+    */
+  private[examples] def stallOf(arguments: Arguments, own: Option[String], ownAfter: Option[TimeSpan])(
+      fallback: Policy => Policy
+  ): OnStall = {
+    val after = ownAfter.orElse(stallAfter)
+    val policy = own.fold(
+      fallback(OnStall.policy(ExampleOptions.arguments, "on_stall", onStall, after))
+    )(OnStall.policy(arguments, "on_stall", _, after))
+    OnStall(policy, OnStall.afterMs(arguments, after))
+  }
 }
 
 /** A label: a stream of events, and the choice of those that an impression gets.
@@ -53,7 +72,8 @@ final case class ExampleOptions(
   * @param attribution to which of several impressions an event is credited, see [[Attribution]]; none: to each
   *                   in whose window it is
   * @param `match`    as in [[io.tailrace.label.JoinOptions]], and likewise the others
-  * @param onStall    "pause" or "fail": the treatment of its stream when it is idle while others aren't
+  * @param onStall    "pause", "exclude" or "fail": the treatment of its stream when it is idle while others aren't; none:
+  *                   that of all streams
   * @param stallAfter the idle time
   */
 final case class ExampleLabel(
@@ -67,20 +87,18 @@ final case class ExampleLabel(
     where: Option[String] = None,
     since: Option[Column] = None,
     attribution: Option[ExampleAttribution] = None,
-    onStall: String = "pause",
+    onStall: Option[String] = None,
     stallAfter: Option[TimeSpan] = None
 ) {
 
   /** @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed */
-  private[examples] def stall: OnStall = {
-    val arguments = new Arguments(call)
-    // Spark's watermark is that of the slowest stream, and no stream can be excluded from it.
-    val allowed = Policy.onStall.filterNot(_ == Policy.Exclude)
-    if (onStall == Policy.Exclude.name) throw ExampleErrors.excludesLabel(name)
-    OnStall(
-      OnStall.policy(arguments, "on_stall", onStall, stallAfter, allowed),
-      OnStall.afterMs(arguments, stallAfter)
-    )
+  private[examples] def stall(options: ExampleOptions): OnStall = {
+    val one = alone(options)
+    val stall = options.stallOf(one.arguments, onStall, stallAfter)(identity)
+    // The horizons are those of all labels.
+    if (stall.policy == Policy.Exclude)
+      one.copy(horizons = options.horizons).checkExcludes("on_stall", stall.policy.name)
+    stall
   }
 
   /** In errors. */
@@ -116,7 +134,7 @@ object ExampleLabel {
     where = document.get("where").map(_.text),
     since = document.get("since").map(_.column),
     attribution = document.get("attribution").map(one => ExampleAttribution.of(one.document)),
-    onStall = document("on_stall").text,
+    onStall = document.get("on_stall").map(_.text),
     stallAfter = document.get("stall_after").map(_.duration)
   )
 }
@@ -196,14 +214,32 @@ object ExampleAttribution {
   * @param name of their column
   * @param time timestamp column of their stream
   * @param on   pairs of key columns (impressions, features)
+  * @param onStall "pause" or "fail": the treatment of their stream when it is idle while others aren't; none: that of all
+  *             streams, but "exclude"
+  * @param stallAfter the idle time
   */
 final case class ExampleFeatures(
     name: String,
     time: String,
     on: Seq[(String, String)],
     maxAge: Option[TimeSpan] = None,
-    delay: TimeSpan = "0 seconds"
+    delay: TimeSpan = "0 seconds",
+    onStall: Option[String] = None,
+    stallAfter: Option[TimeSpan] = None
 ) {
+
+  /** In errors. */
+  private def call: String = s"tailrace.examples, features '$name'"
+
+  /** @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed */
+  private[examples] def stall(options: ExampleOptions): OnStall = {
+    if (onStall.contains(Policy.Exclude.name)) throw ExampleErrors.excludesFeatures(name)
+    options.stallOf(new Arguments(call), onStall, stallAfter) {
+      case Policy.Exclude => Policy.Pause
+      case other => other
+    }
+  }
+
   private[tailrace] def asOf(options: ExampleOptions): AsOfOptions =
     // Late rows that are marked, and amended ones, are emitted by the join with times before its watermark.
     AsOfOptions(
@@ -214,7 +250,7 @@ final case class ExampleFeatures(
       delay,
       options.idleTimeout,
       passesLate = options.hasMarks,
-      call = s"tailrace.examples, features '$name'",
+      call = call,
       words = SideWords.ofExamples("the examples", s"features '$name'")
     )
 }
@@ -225,7 +261,9 @@ object ExampleFeatures {
     time = document("time").text,
     on = document("on").pairs,
     maxAge = document.get("max_age").map(_.duration),
-    delay = document("delay").duration
+    delay = document("delay").duration,
+    onStall = document.get("on_stall").map(_.text),
+    stallAfter = document.get("stall_after").map(_.duration)
   )
 }
 
@@ -278,7 +316,9 @@ object ExampleOptions {
     emit = document.get("emit").fold(Emit.All.name)(_.text),
     idleTimeout = document.get("idle_timeout").map(_.duration),
     amendFor = document.get("amend_for").map(_.duration),
-    orphans = document("orphans").flag
+    orphans = document("orphans").flag,
+    onStall = document("on_stall").text,
+    stallAfter = document.get("stall_after").map(_.duration)
   )
 
   private[examples] val Name = "examples"
@@ -308,8 +348,8 @@ private[tailrace] object ExampleErrors {
     "reason" -> cause.getMessage.linesIterator.find(_.nonEmpty).getOrElse("")
   )
 
-  def excludesLabel(label: String): TailraceAnalysisException =
-    refuse("TAILRACE_EXAMPLES_EXCLUDES_LABEL", "label" -> label)
+  def excludesFeatures(features: String): TailraceAnalysisException =
+    refuse("TAILRACE_EXAMPLES_EXCLUDES_FEATURES", "features" -> features)
 
   /** @param label with an attribution */
   def impressionsChange(label: String): TailraceAnalysisException =

@@ -1,13 +1,22 @@
 package io.tailrace.examples
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Project}
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types.StructField
 
 import io.tailrace.common.{Durations, OwnNames, Policy, ProgressName, Side, TimeSpan}
+import io.tailrace.explain.StreamKind
 import io.tailrace.join.JoinCheckpoint.{Credits, OfExamples}
-import io.tailrace.join.{ColumnWords, JoinColumns, JoinSides, LeftRowWriter, PinnedSetting, SideWords}
+import io.tailrace.join.{
+  ColumnWords,
+  JoinColumns,
+  JoinSides,
+  LeftRowWriter,
+  OnStall,
+  PinnedSetting,
+  SideWords
+}
 import io.tailrace.label.{
   GroupChange,
   GroupForm,
@@ -38,11 +47,13 @@ import io.tailrace.state.RowMemory
   * So an impression is in the state once, and its row is emitted when the longest window has closed. Each label
   * has its own window, keys and policy after the join.
   *
+  * @param features their streams, which the examples wait for, too
   * @param sameName the session's rule for names, case-insensitive by default
   */
 private[tailrace] final class ExamplesResolution(
     left: LogicalPlan,
     labels: Seq[GivenLabel],
+    features: Seq[(LogicalPlan, ExampleFeatures)],
     sameName: (String, String) => Boolean
 ) {
   import ExamplesResolution._
@@ -84,7 +95,7 @@ private[tailrace] final class ExamplesResolution(
     // Without checks: their types may still have to be made equal.
     val on = label.on.map { case (l, r) => lefts.find("on", l) -> columns.find("on", r) }
     val attribution = label.attribution.map(_.settings(join.arguments))
-    label.stall: Unit
+    label.stall(options): Unit
     if (attribution.exists(_.isShared))
       columns.checkAdded(LabelRule.Credit.name, Columns.rename(LabelRule.Credit.name))
     val where = asGiven.where.map(_.transform {
@@ -169,7 +180,7 @@ private[tailrace] final class ExamplesResolution(
       one.rule(i, common, beside.map(_.label.name).toSet)
     })
     val joined = new JoinResolution(withHash, union.plan, sameName)
-      .resolve(common.map(a => a.name -> a.name), all, Some(form), balance(options))
+      .resolve(common.map(a => a.name -> a.name), all, Some(form), streams(found, options), balance(options))
     // The impressions may be examples themselves: the first one from above is this one.
     val outermost = joined.collectFirst { case join: LabelJoin => join }
     joined.transformDown {
@@ -178,7 +189,7 @@ private[tailrace] final class ExamplesResolution(
         val asked = options.sample.toSeq.flatMap(Sampling.asked(_, join.output.map(_.name)))
         val kept = found.flatMap(_.on.map(_._1.name)) ++ asked
         join.copy(
-          settings = join.settings.copy(alsoBound = bound.toMap, streams = streams(found, options)),
+          settings = join.settings.copy(alsoBound = bound.toMap),
           touch = touch,
           // Keys of labels that the join doesn't have, and the columns that the sample needs.
           kept = join.left.output.filter(a => kept.exists(sameName(_, a.name))),
@@ -205,22 +216,40 @@ private[tailrace] final class ExamplesResolution(
     if (!left.isStreaming && !left.deterministic) throw ExampleErrors.impressionsChange(one.label.name)
   }
 
-  /** Labels of one stream wait for it together: the shortest `stall_after` counts, and "fail" if one of them has it. */
   private def streams(found: Seq[FoundLabel], options: ExampleOptions): Option[LabelStreams] =
-    Option.when(left.isStreaming) {
-      val byStream = found.groupBy(_.stream).toSeq.sortBy { case (_, of) => found.indexOf(of.head) }
-      LabelStreams(
-        ProgressName("labels", options.name, ExampleOptions.Name),
-        byStream.map { case (nodes, of) =>
-          val stalls = of.map(_.label.stall)
-          val worst = stalls.filter(_.policy == Policy.Fail) match {
-            case Seq() => stalls
-            case fail => fail
-          }
-          LabelStream(of.map(_.label.name), nodes, worst.minBy(_.afterMs))
-        }
-      )
-    }
+    Option(watched(found, options)).filter(_.isNeeded(left.isStreaming))
+
+  private def watched(found: Seq[FoundLabel], options: ExampleOptions): LabelStreams = {
+    val byStream = found.groupBy(_.stream).toSeq.sortBy { case (_, of) => found.indexOf(of.head) }
+    LabelStreams(
+      Some(ProgressName("labels", options.name, ExampleOptions.Name)),
+      byStream.map { case (nodes, of) =>
+        val after = of.map(_.joinWindow.after).max
+        LabelStream(
+          of.map(_.label.name),
+          nodes,
+          strictest(of.map(_.label.stall(options))),
+          after = Some(after)
+        )
+      } ++ ofFeatures(options)
+    )
+  }
+
+  /** Labels of one stream wait for it together: "fail" if one of them has it, "exclude" only if all have. */
+  private def strictest(stalls: Seq[OnStall]): OnStall = {
+    val policy = Seq(Policy.Fail, Policy.Pause).find(one => stalls.exists(_.policy == one))
+    val counted = stalls.filter(stall => policy != Some(Policy.Fail) || stall.policy == Policy.Fail)
+    OnStall(policy.getOrElse(Policy.Exclude), counted.map(_.afterMs).min)
+  }
+
+  /** Those whose stream the user has a policy for. */
+  private def ofFeatures(options: ExampleOptions): Seq[LabelStream] = features.flatMap { case (plan, one) =>
+    val stall = one.stall(options)
+    val nodes = plan.collect { case w: EventTimeWatermark => w.nodeId }.toSet
+    Option.when(one.stallAfter.orElse(options.stallAfter).nonEmpty)(
+      LabelStream(Seq(one.name), nodes, stall, StreamKind.Features)
+    )
+  }
 
   /** True if the operator makes a touch of each impression. */
   private def leavesTouches(found: Seq[FoundLabel]): Boolean =

@@ -47,7 +47,7 @@ private[tailrace] final class Sampling(
     check(examples)
     // A late row that is emitted marked is no example, and no sample leaves it out. An amended one is sampled by its
     // new group, with the hash that the example had.
-    val isLate = ExampleCounts.isMarked(options) && !ExampleCounts.isAmended(options)
+    val isLate = ExampleCounts.isMarked(options, labels) && !ExampleCounts.isAmended(options)
     val (rows, cases) = if (sample.ratio.isEmpty) (examples, ofRates) else ofRatio(examples, !isLate)
     val place = cases.zipWithIndex.foldRight(lit(0)) { case ((one, i), rest) =>
       when(one.holds, lit(i + 1)).otherwise(rest)

@@ -103,8 +103,9 @@ final case class LabelFacts(
     else left.contains(0L) || right.contains(0L)
 }
 
-/** The stream of one or several labels.
+/** The stream of one or several labels, of features, or of a side of a join.
   *
+  * @param labels    names, for the query's progress
   * @param readTo    its watermark, in microseconds; none: no row of it has arrived since the query started
   * @param idleMs  for how long it has had no rows, while others had rows
   * @param isStalled whether that is too long, and the others are ahead of it
@@ -116,8 +117,26 @@ final case class LabelStreamFacts(
     idleMs: Long,
     isStalled: Boolean,
     onStall: String,
-    stallAfterMs: Long
+    stallAfterMs: Long,
+    kind: StreamKind = StreamKind.Label
 )
+
+/** What a stream is to the user.
+  *
+  * @param words   followed by its names: "label buy"
+  * @param waiting the rows that it holds back
+  * @param stalled the condition of such a stream that stalls, in the log and in errors
+  */
+sealed abstract class StreamKind(val words: String, val waiting: String, val stalled: String)
+    extends Serializable
+
+object StreamKind {
+  private val OfExamples = "TAILRACE_EXAMPLES_STALLED"
+
+  case object Label extends StreamKind("label", "all examples", OfExamples)
+  case object Features extends StreamKind("features", "all examples", OfExamples)
+  case object JoinSide extends StreamKind("side", "all rows of the join", "TAILRACE_JOIN_STALLED")
+}
 
 /** Rows of `tailrace.sync_join`.
   *

@@ -85,9 +85,15 @@ object WaitText {
 
   /** The warning of a label's stream that has stalled. */
   def labelStalled(facts: LabelStreamFacts): String =
-    s"TAILRACE_EXAMPLES_STALLED: the stream of label ${facts.labels.mkString(", ")} has had no rows for " +
+    s"${facts.kind.stalled}: the stream of ${facts.kind.words} ${facts.labels.mkString(", ")} has had no rows for " +
       s"${Durations.text(facts.idleMs * 1000)} while others had rows: " +
-      s"${readTo(facts)}, and all examples wait for it"
+      s"${readTo(facts)}, and ${facts.kind.waiting} wait for it"
+
+  /** The warning of a stream that isn't waited for any longer. */
+  def streamExcluded(facts: LabelStreamFacts): String =
+    s"TAILRACE_STREAM_EXCLUDED: the stream of ${facts.kind.words} ${facts.labels.mkString(", ")} has had no rows for " +
+      s"${Durations.text(facts.idleMs * 1000)} while others had rows: ${readTo(facts)}. The watermark goes on without " +
+      "it until it has caught up"
 
   /** The warning of a partition that has stalled.
     *
@@ -114,7 +120,7 @@ object WaitText {
 
   private def stalled(stream: LabelStreamFacts): String = {
     val names = stream.labels.map(name => s"'$name'").mkString(", ")
-    s"The stream of label $names has stalled: it has had no rows for ${Durations.text(stream.idleMs * 1000)} while " +
+    s"The stream of ${stream.kind.words} $names has stalled: it has had no rows for ${Durations.text(stream.idleMs * 1000)} while " +
       s"others had rows, and ${readTo(stream)}. ${onStall(stream.onStall, Some(stream.stallAfterMs))}"
   }
 

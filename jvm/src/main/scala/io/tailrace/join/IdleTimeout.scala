@@ -14,7 +14,7 @@ import io.tailrace.common.{Arguments, Durations, EventTimes, Policy, TimeSpan, W
 import io.tailrace.driver.{IdleQuery, RunState}
 import io.tailrace.plan.WriteCheck
 
-/** Flushes the buffered left rows of an idle query without advancing the watermark.
+/** Flushes the buffered rows of an idle query without advancing the watermark.
   *
   * {{{
   *   batch 7    left rows of 12:00 and 12:04 are buffered until 12:30; the sources have no more input
@@ -25,37 +25,53 @@ import io.tailrace.plan.WriteCheck
   * The watermark stays where it is. It would have to go to the end of the longest window, and all that comes within that
   * time after the idle time would be late, in the whole query. The note is in Spark's offset log: see [[BatchNotes]].
   *
+  * @param work    the operator's name in the query, which the note has
   * @param limitMs see [[IdleQuery]]
-  * @param waiting as reported by the tasks of this batch
+  * @param newest  the time up to which the next batch flushes rows, in microseconds, as this batch's tasks have told; none:
+  *                no row is buffered
   */
-private[tailrace] final class IdleTimeout(exec: PlannedJoin, limitMs: Long, waiting: WaitingLeft)
+private[tailrace] class IdleFlush(session: SparkSession, work: String, limitMs: Long, newest: => Option[Long])
     extends Logging {
-  private def session: SparkSession = exec.session
-  private def idle: IdleQuery = IdleTimeout.queries.of(session, exec.workName)(new IdleQuery(limitMs))
+  private def idle: IdleQuery = IdleTimeout.queries.of(session, work)(new IdleQuery(limitMs))
 
-  /** Left rows up to this time are emitted in this batch regardless of the watermark, in microseconds; none: the watermark
-    * decides. The same in each attempt of the batch.
-    */
-  lazy val through: Option[Long] = {
+  /** A batch begins, in the thread of its query. @return its number */
+  def begin(): Long = {
     val batch = StreamingBatch.current(session).batchId
     idle.begins(batch, StreamInputs.all(session).hasNew)
-    IdleTimeout.noted(exec, batch)
+    batch
   }
 
   /** True if the next batch flushes buffered rows. Spark asks when it knows the input of that batch. */
   def needsBatch(): Boolean = {
     val isLong = idle.asked(StreamingRun.current(session).clock.ms)
-    val newest = waiting.newest.filter(_ => isLong && !isRead)
-    newest.foreach { time =>
-      BatchNotes.add(session, IdleTimeout.key(exec), time.toString)
+    val through = if (isLong && !isRead) newest else None
+    through.foreach { time =>
+      BatchNotes.add(session, IdleTimeout.key(work), time.toString)
       idle.beginAnew()
       logWarning(
-        s"TAILRACE_CLOSED: the query has had no input for ${Durations.text(limitMs * 1000)}, so ${exec.workName} lets " +
+        s"TAILRACE_CLOSED: the query has had no input for ${Durations.text(limitMs * 1000)}, so $work lets " +
           s"left rows up to ${EventTimes.iso(time)} out by idle_timeout. Rows that come for them now are late"
       )
     }
-    newest.nonEmpty
+    through.nonEmpty
   }
+
+  /** True if there is more to read, or the run ends when all has been read: then later input is unknown. */
+  private def isRead: Boolean =
+    StreamingRun.current(session).endsByItself || StreamInputs.all(session).hasMore
+}
+
+/** The same for joins whose left rows are emitted in the order of time.
+  *
+  * @param waiting as reported by the tasks of this batch
+  */
+private[tailrace] final class IdleTimeout(exec: PlannedJoin, limitMs: Long, waiting: WaitingLeft)
+    extends IdleFlush(exec.session, exec.workName, limitMs, waiting.newest) {
+
+  /** Left rows up to this time are emitted in this batch regardless of the watermark, in microseconds; none: the watermark
+    * decides. The same in each attempt of the batch.
+    */
+  lazy val through: Option[Long] = IdleTimeout.noted(exec.session, exec.workName, begin())
 
   /** Left rows up to this time were emitted ahead of the watermark, if that is behind; after the tasks of the batch.
     *
@@ -66,37 +82,42 @@ private[tailrace] final class IdleTimeout(exec: PlannedJoin, limitMs: Long, wait
 
   /** Left rows up to this time have been emitted in all partitions; none: the batch's tasks haven't all run. */
   def closedThrough: Option[Long] = waiting.expiredThrough(exec.partitions)
-
-  /** True if there is more to read, or the run ends when all has been read: then later input is unknown. */
-  private def isRead: Boolean =
-    StreamingRun.current(session).endsByItself || StreamInputs.all(session).hasMore
 }
 
 private[tailrace] object IdleTimeout {
-  val Argument = "idle_timeout"
+  val Argument: String = IdleQuery.Argument
 
-  private val queries = new RunState[IdleQuery]
+  private[join] val queries = new RunState[IdleQuery]
   private val reruns = new RunState[(Long, Option[Long])]
 
-  private def key(exec: PlannedJoin): String = s"tailrace.closed.${exec.workName}"
+  private[join] def key(work: String): String = s"tailrace.closed.$work"
 
-  private def noted(exec: PlannedJoin, batch: Long): Option[Long] =
-    BatchNotes.of(exec.session, batch, key(exec)).map(_.toLong)
+  /** The time up to which a batch flushes rows; none: it flushes none.
+    *
+    * @param work the name of the operator in the query
+    */
+  def noted(session: SparkSession, work: String, batch: Long): Option[Long] =
+    BatchNotes.of(session, batch, key(work)).map(_.toLong)
 
   /** The same as `through` without the option. The first batch of a run may run again, after a start without the
     * option: what it has given to a sink doesn't change.
     */
   def throughOfRerun(exec: PlannedJoin): Option[Long] = {
     val batch = StreamingBatch.current(exec.session).batchId
-    val (first, through) = reruns.of(exec.session, exec.workName)(batch -> noted(exec, batch))
+    val (first, through) = reruns.of(exec.session, exec.workName)(
+      batch -> noted(exec.session, exec.workName, batch)
+    )
     through.filter(_ => batch == first)
   }
 
   /** Without batches that have no data, windows would stay open. */
-  object Check extends WriteCheck {
-    override def apply(start: QueryStart): Unit =
-      if (!start.runsWithoutData) throw JoinErrors.closesInNoBatch()
-  }
+  val Check: WriteCheck = BatchesWithoutData(s"`$Argument`")
+}
+
+/** Refuses an option that needs batches without data in a query that has none. */
+private[tailrace] final case class BatchesWithoutData(option: String) extends WriteCheck {
+  override def apply(start: QueryStart): Unit =
+    if (!start.runsWithoutData) throw JoinErrors.closesInNoBatch(option)
 }
 
 /** The treatment of a part of a join's input that holds the join back, idle while other parts aren't.

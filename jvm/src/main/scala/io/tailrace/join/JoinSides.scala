@@ -257,10 +257,18 @@ object JoinErrors {
   def optionConflict(argument: String, value: String): TailraceAnalysisException =
     refuse("TAILRACE_JOIN_OPTION_CONFLICT", "argument" -> argument, "value" -> value)
 
-  private[tailrace] def labelStalled(stream: LabelStreamFacts): TailraceStateException = stateError(
-    "TAILRACE_EXAMPLES_STALLED",
+  /** Of a label or of features. */
+  private[tailrace] def labelStalled(stream: LabelStreamFacts): TailraceStateException =
+    stalled("TAILRACE_EXAMPLES_STALLED", stream)
+
+  /** Of a side of a join. */
+  private[tailrace] def sideStalled(stream: LabelStreamFacts): TailraceStateException =
+    stalled("TAILRACE_JOIN_STALLED", stream)
+
+  private def stalled(condition: String, stream: LabelStreamFacts): TailraceStateException = stateError(
+    condition,
     null,
-    "labels" -> stream.labels.mkString(", "),
+    "stream" -> s"${stream.kind.words} ${stream.labels.mkString(", ")}",
     "silent" -> Durations.text(stream.idleMs * 1000),
     "watermark" -> stream.readTo.fold("no row of it has come since the query started") { time =>
       s"its watermark is ${EventTimes.iso(time)}"
@@ -270,7 +278,9 @@ object JoinErrors {
   def watermarkShared(operator: String): TailraceAnalysisException =
     refuse("TAILRACE_JOIN_WATERMARK_SHARED", "operator" -> operator)
 
-  def closesInNoBatch(): TailraceAnalysisException = refuse("TAILRACE_JOIN_CLOSES_IN_NO_BATCH")
+  /** @param option that needs such batches */
+  def closesInNoBatch(option: String): TailraceAnalysisException =
+    refuse("TAILRACE_JOIN_CLOSES_IN_NO_BATCH", "option" -> option)
 
   def labelEmpty(into: String): TailraceAnalysisException =
     refuse("TAILRACE_JOIN_LABEL_EMPTY", "into" -> into)

@@ -3,13 +3,14 @@ package io.tailrace.label
 import java.util.Locale
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Union}
+import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Union}
 import org.apache.spark.sql.functions.lit
 import org.apache.spark.sql.tailrace.SparkPlans
 import org.apache.spark.sql.types.StructField
 
 import io.tailrace.common.{Arguments, CallDocument, Policy, Side, TimeSpan}
-import io.tailrace.join.{IdleTimeout, JoinErrors, JoinSides, OneEventTime, SideWords}
+import io.tailrace.explain.StreamKind
+import io.tailrace.join.{IdleTimeout, JoinErrors, JoinSides, OnStall, OneEventTime, SideWords}
 import io.tailrace.plan.{Columns, OwnColumns}
 
 /** The arguments of [[io.tailrace.api.Tailrace.join]] besides the DataFrames and the keys. Names and
@@ -46,6 +47,9 @@ import io.tailrace.plan.{Columns, OwnColumns}
   * @param orphans    with "left", true emits right rows that no emitted left row has, with the reason in a column `_mark`
   * @param saltedKeys        salted keys, whose left rows are too many for one task: a value for each key column
   * @param saltBuckets   the number of partitions of such a key, 2 to 1,024; each keeps the key's right rows; none: 8
+  * @param onStall    "pause", "exclude" or "fail": the treatment of a side's stream that is idle while the other isn't
+  * @param onLeftStall `onStall` of the left side; none: the same as of the right one
+  * @param stallAfter the idle time; none: a minute
   * @param call       the function that the user has called, for errors; `words` likewise: the user's words for the sides
   */
 final case class JoinOptions(
@@ -71,6 +75,9 @@ final case class JoinOptions(
     orphans: Boolean = false,
     saltedKeys: Seq[Seq[Any]] = Nil,
     saltBuckets: Option[Int] = None,
+    onStall: String = Policy.Pause.name,
+    onLeftStall: Option[String] = None,
+    stallAfter: Option[TimeSpan] = None,
     call: String = "tailrace.join",
     words: SideWords = SideWords.OfJoin
 ) {
@@ -150,6 +157,31 @@ final case class JoinOptions(
   private def saltedKeysText: Option[String] = Option.when(saltedKeys.nonEmpty) {
     val keys = saltedKeys.map(_.map(value => SparkPlans.valueText(lit(value))).mkString(", "))
     s"${keys.sorted.mkString("; ")} in $buckets parts"
+  }
+
+  /** The policies for the streams of the left and the right side; none: nobody watches them. */
+  private[tailrace] def stalls: Option[(OnStall, OnStall)] = {
+    def of(argument: String, value: String) = {
+      val policy = OnStall.policy(arguments, argument, value, stallAfter)
+      if (policy == Policy.Exclude) checkExcludes(argument, value)
+      OnStall(policy, OnStall.afterMs(arguments, stallAfter))
+    }
+    val right = of("on_stall", onStall)
+    val left = onLeftStall.fold(right)(of("on_left_stall", _))
+    Option.when(stallAfter.nonEmpty)(left -> right)
+  }
+
+  /** Rows that are emitted without a stream have to be marked, once they are. */
+  private[tailrace] def checkExcludes(argument: String, value: String): Unit = {
+    if (joinOutput == JoinOutput.Pairs) throw JoinErrors.optionConflict(argument, value)
+    val certain = Option.when(release == Release.Decided.name) {
+      ("release", "without a stream, no match of a row is certain")
+    }
+    val versions = Seq("horizons" -> horizons.nonEmpty, "early" -> early.nonEmpty)
+      .collectFirst { case (other, true) => (other, "a version would have to say which streams it lacks") }
+    certain.orElse(versions).foreach { case (other, reason) =>
+      throw arguments.conflict(argument, value, other, reason)
+    }
   }
 
   /** The number of partitions of a salted key. */
@@ -260,7 +292,10 @@ object JoinOptions {
     amendFor = document.get("amend_for").map(_.duration),
     orphans = document("orphans").flag,
     saltedKeys = document.get("salted_keys").toSeq.flatMap(_.list.map(_.list.map(_.column))),
-    saltBuckets = document.get("salt_buckets").map(_.int)
+    saltBuckets = document.get("salt_buckets").map(_.int),
+    onStall = document("on_stall").text,
+    onLeftStall = document.get("on_left_stall").map(_.text),
+    stallAfter = document.get("stall_after").map(_.duration)
   )
 
   /** The default of `into`. With how = "inner" no other name is allowed: nothing has it. */
@@ -278,16 +313,26 @@ private[tailrace] final class JoinResolution(
 ) {
 
   /** @param form    makes an output row of the matches of a left row; none: as the options say
+    * @param watched streams that the rows wait for; none: those of the sides, as the options say
     * @param balance see [[JoinSettings]]
     */
   def resolve(
       on: Seq[(String, String)],
       options: JoinOptions,
       form: Option[GroupForm] = None,
+      watched: Option[LabelStreams] = None,
       balance: Option[NegativeBalance] = None
   ): LogicalPlan = {
     val asked = options.settings
-    val settings = asked.copy(form = form.getOrElse(asked.form), balance = balance)
+    val settings = asked.copy(
+      form = form.getOrElse(asked.form),
+      streams = watched.orElse(streams(options, asked)),
+      balance = balance
+    )
+    if (settings.orphans && settings.mayExclude) {
+      val reason = "right rows of a stream that was excluded may still arrive, and would be orphans"
+      throw options.arguments.conflict("orphans", "True", "on_stall", reason)
+    }
     val sides = new JoinSides(options.arguments, left, right, sameName, options.words)
     sides.checkAreAlike()
     sides.withWiderKeys(on, settings.hasMarks)(resolve(_, on, options, settings))
@@ -310,6 +355,20 @@ private[tailrace] final class JoinResolution(
     val rows = OwnColumns.renewable(join)
     if (settings.orphans && !sides.left.isStreaming) Union(Seq(rows, BatchOrphans.of(join))) else rows
   }
+
+  /** The streams of the two sides, if the user has said what happens to one that stalls. */
+  private def streams(options: JoinOptions, settings: JoinSettings): Option[LabelStreams] =
+    options.stalls
+      .map { case (onLeft, onRight) =>
+        def of(side: Side, plan: LogicalPlan, onStall: OnStall, after: Option[Long]) = {
+          val nodes = plan.collect { case w: EventTimeWatermark => w.nodeId }.toSet
+          LabelStream(Seq(side.name), nodes, onStall, StreamKind.JoinSide, after)
+        }
+        val sides =
+          Seq(of(Side.Left, left, onLeft, None), of(Side.Right, right, onRight, Some(settings.window.after)))
+        LabelStreams(None, sides)
+      }
+      .filter(_.isNeeded(left.isStreaming))
 
   private def pairedColumns(payload: Seq[Attribute], rightTime: Attribute, settings: JoinSettings) =
     OneEventTime.of(payload, rightTime).map { a =>

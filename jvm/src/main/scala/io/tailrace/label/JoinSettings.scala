@@ -48,7 +48,7 @@ object Release {
   * @param horizons   when versions of a left row are emitted; none: it is emitted once
   * @param oneToOne with pairs: see [[OneToOne]]
   * @param decided    whether a left row is emitted as soon as its first match is certain, not when its window closes
-  * @param streams    of the labels, if the join is one of examples
+  * @param streams    that are watched: of examples, and of a join with a policy for those that stall
   * @param idleTimeoutMs after how much idle time of the query buffered rows are flushed; none: never before the watermark
   * @param orphans    right rows that no emitted left row has are emitted, marked
   * @param amendFor   how long after its window has closed a left row may be amended, microseconds; none: not at all
@@ -77,10 +77,13 @@ final case class JoinSettings(
   def isGrouped: Boolean = output == JoinOutput.Grouped
 
   /** True if rows are emitted that aren't ordinary ones, and so a column says which. */
-  def hasMarks: Boolean = marksLate || amendFor.nonEmpty || orphans
+  def hasMarks: Boolean = marksLate || amendFor.nonEmpty || orphans || mayExclude
 
   /** True if late right rows are emitted. */
   def marksLateRights: Boolean = marksLate || orphans
+
+  /** True if rows may be emitted without the rows of a stream that has stalled. */
+  def mayExclude: Boolean = streams.exists(_.mayExclude)
 
   /** The columns after those of the form. */
   def version: VersionColumns = VersionColumns(horizons, hasMarks, balance.map(_.rate))

@@ -222,6 +222,7 @@ object Horizons {
   * @param earlier       the window of the batches before, if it has grown with this one
   * @param closed        left rows up to this time are emitted in any case; none: those that have expired
   * @param grown         the windows of all batches
+  * @param incompleteAfter left rows after this time are emitted without a stream that is excluded; none: there is none
   * @param keepsMore     whether left rows that were emitted in earlier batches lack columns that amendments need
   */
 final case class LabelJoinTimes(
@@ -233,5 +234,6 @@ final case class LabelJoinTimes(
     earlier: Option[JoinWindow] = None,
     closed: Option[Long] = None,
     grown: Seq[Growth] = Nil,
-    keepsMore: Boolean = false
+    keepsMore: Boolean = false,
+    incompleteAfter: Option[Long] = None
 )

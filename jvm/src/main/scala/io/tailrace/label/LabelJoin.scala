@@ -33,6 +33,7 @@ import io.tailrace.common.{Mark, TailraceConf}
 import io.tailrace.driver.ReportExec
 import io.tailrace.join.{
   BatchJoinExec,
+  BatchesWithoutData,
   IdleTimeout,
   ImportableJoin,
   JoinColumns,
@@ -97,8 +98,10 @@ case class LabelJoin(
   )
 
   override def operator: String = "tailrace.join"
+  override def idleTimeoutMs: Option[Long] = settings.idleTimeoutMs
   override def writeChecks: Seq[WriteCheck] =
-    super.writeChecks ++ settings.idleTimeoutMs.map(_ => IdleTimeout.Check)
+    super.writeChecks ++ settings.idleTimeoutMs.map(_ => IdleTimeout.Check) ++
+      Option.when(settings.mayExclude)(BatchesWithoutData("on_stall='exclude'"))
   override def dropsRows: Boolean = !settings.isGrouped
   override def holdsRows: Boolean = settings.isGrouped
   override def description: String =
@@ -121,7 +124,8 @@ object LabelJoinStrategy extends SparkStrategy {
         val settings = streaming(join.settings)
         val stored = StoredLabelJoin(join.columns, settings)
         val exec = StoredJoinExec(stored, join.output, planLater(join.left), planLater(join.right))
-        settings.streams.fold[SparkPlan](exec)(reporting(exec, _)) :: Nil
+        val progress = for (streams <- settings.streams; name <- streams.progress) yield name -> streams
+        progress.fold[SparkPlan](exec) { case (name, streams) => reporting(exec, name, streams) } :: Nil
       case join: LabelJoin =>
         val (left, right) = (planLater(join.left), planLater(join.right))
         LabelJoinBatchExec(join.columns, join.settings, join.output, left, right) :: Nil
@@ -131,21 +135,21 @@ object LabelJoinStrategy extends SparkStrategy {
   /** The settings of a stream. */
   def streaming(settings: JoinSettings): JoinSettings = settings.copy(strategy = strategy(settings))
 
-  private def reporting(exec: StoredJoinExec, streams: LabelStreams): SparkPlan =
-    ReportExec(streams.progress, exec) { case join: StoredJoinExec =>
+  private def reporting(exec: StoredJoinExec, name: String, streams: LabelStreams): SparkPlan =
+    ReportExec(name, exec) { case join: StoredJoinExec =>
       LabelStreams.row(LabelStreams.of(join, streams).facts)
     }
 
   /** Pairs are due as soon as both rows are there: eager. Versions of a group are found by what their right rows' times
-    * say, which eager matching drops: lazy. So are amended groups, and those of late left rows, whose right rows eager
-    * matching has evicted, and orphans. Groups are due when the window has closed: lazy, which writes and reads each row once. A user
+    * say, which eager matching drops: lazy. So are groups without an excluded stream, amended groups, orphans, and groups of
+    * late left rows, whose right rows eager matching has evicted. Groups are due when the window has closed: lazy, which writes and reads each row once. A user
     * sets eager where most right rows match nothing and would wait for the end of a long window (`adr/006`).
     */
   private def strategy(settings: JoinSettings): MatchStrategy =
     if (!settings.isGrouped) MatchStrategy.Eager
     else if (settings.decided) MatchStrategy.Decided
     else if (
-      settings.horizons.nonEmpty || settings.amendFor.nonEmpty || settings.orphans ||
+      settings.horizons.nonEmpty || settings.amendFor.nonEmpty || settings.orphans || settings.mayExclude ||
       settings.lateImpressions.contains(true)
     )
       MatchStrategy.Lazy

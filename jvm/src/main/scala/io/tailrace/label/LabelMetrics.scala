@@ -16,6 +16,7 @@ object LabelMetrics {
   val RowsAfterFlush = "rowsAfterFlush"
   val VersionsEmitted = "versionsEmitted"
   val AmendmentsEmitted = "amendmentsEmitted"
+  val EmittedIncomplete = "emittedIncomplete"
   val GroupsEmitted = "groupsEmitted"
   val GroupsMatched = "groupsMatched"
   val GroupsUnmatched = "groupsUnmatched"
@@ -40,6 +41,7 @@ object LabelMetrics {
     RowsAfterFlush -> "right rows that may match left rows flushed by idle_timeout",
     VersionsEmitted -> "versions of left rows emitted before the final one",
     AmendmentsEmitted -> "new groups of left rows that were already emitted",
+    EmittedIncomplete -> "left rows that were emitted without a stream that had stalled",
     GroupsEmitted -> "left rows that were emitted with their group",
     GroupsMatched -> "groups with a match",
     GroupsUnmatched -> "groups without a match",

@@ -8,25 +8,41 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
-import org.apache.spark.sql.tailrace.{SparkSession, StreamInputs, StreamWatermarks, StreamingRun}
+import org.apache.spark.sql.tailrace.{StreamInputs, StreamWatermarks, StreamingBatch, StreamingRun}
 import org.apache.spark.sql.types._
 
 import io.tailrace.common.Policy
-import io.tailrace.driver.{Heard, IdleClock, IdleTime, RunState}
-import io.tailrace.explain.{LabelStreamFacts, WaitText}
+import io.tailrace.driver.{Heard, IdleClock, IdleTime, InputWatermarks, RunState}
+import io.tailrace.explain.{LabelStreamFacts, StreamKind, WaitText}
 import io.tailrace.join.{JoinErrors, OnStall, PlannedJoin}
 
-/** The streams of the labels of examples, so that one that stalls can be named: the examples wait for all of them.
+/** The streams that the rows of a join wait for, so that one that stalls can be named, end the query, or be excluded.
   *
-  * @param progress the name in `observedMetrics` of the query's progress
+  * @param progress the name in `observedMetrics` of the query's progress; none: it isn't there
   */
-final case class LabelStreams(progress: String, streams: Seq[LabelStream])
+final case class LabelStreams(progress: Option[String], streams: Seq[LabelStream]) {
 
-/** The stream of one or several labels.
+  /** True if the watermark may go on without one of them. */
+  def mayExclude: Boolean = streams.exists(_.onStall.policy == Policy.Exclude)
+
+  /** In a batch job no stream stalls. Its rows have the same columns. */
+  def isNeeded(isStreaming: Boolean): Boolean = isStreaming || mayExclude
+}
+
+/** The stream of one or several labels, of features, or of a side of a join.
   *
+  * @param labels     their names
   * @param watermarks the watermark nodes in it, by which its sources and its watermark are known in a query
+  * @param after      a left row is complete when the stream has been read this far after it, in microseconds; none: left
+  *                   rows don't depend on it
   */
-final case class LabelStream(labels: Seq[String], watermarks: Set[UUID], onStall: OnStall)
+final case class LabelStream(
+    labels: Seq[String],
+    watermarks: Set[UUID],
+    onStall: OnStall,
+    kind: StreamKind = StreamKind.Label,
+    after: Option[Long] = None
+)
 
 private[tailrace] object LabelStreams {
   private val stalls = new RunState[LabelStalls]
@@ -35,11 +51,13 @@ private[tailrace] object LabelStreams {
   private[label] def of(exec: PlannedJoin, streams: LabelStreams): LabelStalls =
     stalls.of(exec.session, exec.workName)(new LabelStalls(streams.streams))
 
-  /** A batch begins, in the thread of its query.
+  /** A batch begins, in the thread of its query. From its end on, streams that are excluded don't hold the watermark back.
     *
-    * @throws io.tailrace.common.TailraceStateException TAILRACE_EXAMPLES_STALLED
+    * @return left rows after this time are emitted without an excluded stream; none: there is none
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_EXAMPLES_STALLED, TAILRACE_JOIN_STALLED
     */
-  private[label] def begins(session: SparkSession, stalls: LabelStalls, batch: Long): Unit = {
+  private[label] def begins(exec: PlannedJoin, streams: LabelStreams): Option[Long] = {
+    val session = exec.session
     def hasRows(stream: LabelStream) = StreamInputs
       .below(
         session,
@@ -51,7 +69,25 @@ private[tailrace] object LabelStreams {
       .hasMore
     val hasInput = StreamInputs.all(session).hasNew
     val nowMs = StreamingRun.current(session).clock.ms
-    stalls.begins(batch, nowMs, hasInput, hasRows, StreamWatermarks.current(session))
+    val stalls = of(exec, streams)
+    val batch = StreamingBatch.current(session)
+    val note = if (streams.mayExclude) ExcludedStreams.of(exec, batch.batchId) else ExcludedStreams.None
+    val times = StreamWatermarks.current(session)
+    stalls.begins(batch.batchId, nowMs, hasInput, hasRows, times, note, batch.watermarkMs)
+    stalls.target(times).foreach(StreamWatermarks.raise(session, stalls.excludedNodes, _))
+    note.incompleteAfter(streams.streams)
+  }
+
+  /** Notes for the batch that Spark is making which streams are excluded. Spark asks when the tasks of the batch before
+    * have run.
+    *
+    * @return whether the watermark would move on if that batch ran
+    */
+  private[label] def note(exec: PlannedJoin, streams: LabelStreams): Boolean = streams.mayExclude && {
+    val stalls = of(exec, streams)
+    stalls.see(InputWatermarks.of(exec.session))
+    ExcludedStreams.add(exec, stalls.excluded)
+    stalls.isBehind(StreamWatermarks.current(exec.session))
   }
 
   private val StreamSchema = new StructType()
@@ -69,27 +105,72 @@ private[tailrace] object LabelStreams {
   }
 }
 
-/** Measures for how long the stream of each label has been idle while others gave rows, in one run. A start begins
-  * anew. Not for several threads.
+/** Measures for how long each stream has been idle while others gave rows, in one run, and decides which of them are
+  * excluded. A start begins anew, with the streams that were excluded by its first batch. Not for several threads.
+  *
+  * {{{
+  *   clicks      12:00   12:10   12:20   12:30   12:40    their watermarks at the end of a batch
+  *   orders      12:00   -       -       -       12:35    idle for too long when the third batch begins
+  *   query       12:00   12:00   12:10   12:20   12:30    one batch behind the clicks while the orders are excluded
+  *
+  *   orders have reached 12:35: they count again, from the next batch on
+  * }}}
   */
 private[label] final class LabelStalls(streams: Seq[LabelStream]) extends Logging {
   private val parts = streams.map(new Part(_))
   private var last = -1L
+  private var own = Map.empty[UUID, Long]
 
   private final class Part(val stream: LabelStream) {
     val clock = new IdleClock(stream.onStall.afterMs)
     val idle = new IdleTime(clock)
+    var isExcluded = false
     var facts = LabelStreamFacts(
       stream.labels,
       None,
       0L,
       isStalled = false,
       stream.onStall.policy.name,
-      stream.onStall.afterMs
+      stream.onStall.afterMs,
+      stream.kind
     )
+
+    def mayBeExcluded: Boolean = stream.onStall.policy == Policy.Exclude
+
+    /** How far it has been read, in milliseconds. While it is excluded, Spark's tracker has a later time. */
+    def readTo(times: Map[UUID, Option[Long]]): Option[Long] = {
+      val nodes = stream.watermarks.toSeq
+      val known = if (mayBeExcluded) nodes.map(own.get) else nodes.map(times.getOrElse(_, None))
+      if (known.contains(None)) None else known.flatten.minOption
+    }
   }
 
   def facts: Seq[LabelStreamFacts] = parts.map(_.facts)
+
+  /** The streams that are excluded, with how far they have been read, in milliseconds; none: not at all. */
+  def excluded: Seq[(LabelStream, Option[Long])] =
+    parts.filter(_.isExcluded).map(part => part.stream -> part.readTo(Map.empty))
+
+  def excludedNodes: Set[UUID] = parts.filter(_.isExcluded).flatMap(_.stream.watermarks).toSet
+
+  /** The watermark of the other streams, in milliseconds; none if nobody is excluded, or they have none. */
+  def target(times: Map[UUID, Option[Long]]): Option[Long] = {
+    val others = times.filterNot { case (node, _) => excludedNodes(node) }.values.toSeq
+    if (excludedNodes.isEmpty || others.contains(None)) None else others.flatten.minOption
+  }
+
+  /** True if an excluded stream still holds the watermark behind the others. */
+  def isBehind(times: Map[UUID, Option[Long]]): Boolean = target(times).exists { others =>
+    excludedNodes.exists(times.getOrElse(_, None).forall(_ < others))
+  }
+
+  /** The tasks of a batch have run.
+    *
+    * @param seen the watermark of each node by the rows of the batch, in milliseconds
+    */
+  def see(seen: Map[UUID, Option[Long]]): Unit = seen.foreach { case (node, time) =>
+    time.foreach(ms => own += node -> own.get(node).fold(ms)(Math.max(_, ms)))
+  }
 
   /** A batch begins.
     *
@@ -97,34 +178,62 @@ private[label] final class LabelStalls(streams: Seq[LabelStream]) extends Loggin
     * @param hasInput whether any source of the query has rows for it
     * @param hasRows  whether a stream has rows, in the batch or unread
     * @param times    the watermarks of the query's inputs, in milliseconds
-    * @throws io.tailrace.common.TailraceStateException TAILRACE_EXAMPLES_STALLED
+    * @param note     the streams that are excluded by the batch's watermark
+    * @param queryMs  that watermark, in milliseconds
+    * @throws io.tailrace.common.TailraceStateException TAILRACE_EXAMPLES_STALLED, TAILRACE_JOIN_STALLED
     */
   def begins(
       batch: Long,
       nowMs: Long,
       hasInput: Boolean,
       hasRows: LabelStream => Boolean,
-      times: Map[UUID, Option[Long]]
+      times: Map[UUID, Option[Long]],
+      note: ExcludedStreams = ExcludedStreams.None,
+      queryMs: Long = 0L
   ): Unit = if (batch != last) {
+    if (last < 0) restore(note, queryMs)
     last = batch
-    val furthest = times.values.flatten.maxOption
+    val furthest = times.collect { case (node, Some(ms)) if !excludedNodes(node) => ms }.maxOption
     parts.foreach { part =>
       val passed = part.clock.advance(nowMs, hasInput)
       part.idle.see(if (hasRows(part.stream)) Heard.Yes else Heard.No, passed)
-      val ofStream = part.stream.watermarks.toSeq.map(times.getOrElse(_, None))
-      val readTo = if (ofStream.contains(None)) None else ofStream.flatten.minOption
+      val readTo = part.readTo(times)
       // The others never wait for the one that is furthest.
       val isBehind = furthest.exists(most => readTo.forall(_ < most))
       val before = part.facts
+      val isStalled = isBehind && part.idle.isTooLong
       part.facts = before.copy(
         readTo = readTo.map(_ * 1000),
         idleMs = part.idle.ms,
-        isStalled = isBehind && part.idle.isTooLong
+        isStalled = isStalled && !part.mayBeExcluded
       )
       if (part.facts.isStalled && !before.isStalled) logWarning(WaitText.labelStalled(part.facts))
+      if (part.mayBeExcluded) exclude(part, isStalled, isInTime = readTo.exists(_ >= queryMs))
     }
     parts
       .filter(part => part.facts.isStalled && part.stream.onStall.policy == Policy.Fail)
-      .foreach(part => throw JoinErrors.labelStalled(part.facts))
+      .foreach { part =>
+        throw if (part.stream.kind == StreamKind.JoinSide) JoinErrors.sideStalled(part.facts)
+        else JoinErrors.labelStalled(part.facts)
+      }
   }
+
+  private def exclude(part: Part, isStalled: Boolean, isInTime: Boolean): Unit =
+    if (part.isExcluded && isInTime) {
+      part.isExcluded = false
+      logInfo(s"The watermark waits for the stream of ${part.stream.labels.mkString(", ")} again")
+    } else if (!part.isExcluded && isStalled) {
+      part.isExcluded = true
+      logWarning(WaitText.streamExcluded(part.facts))
+    }
+
+  /** Spark forgets the watermarks of streams. Those that count have held the query's back, so they are as far as it is. */
+  private def restore(note: ExcludedStreams, queryMs: Long): Unit =
+    parts.filter(_.mayBeExcluded).foreach { part =>
+      val known = note.of(part.stream)
+      part.isExcluded = known.nonEmpty
+      known.getOrElse(Option.when(queryMs > 0)(queryMs)).foreach { ms =>
+        part.stream.watermarks.foreach(node => own += node -> ms)
+      }
+    }
 }

@@ -81,7 +81,7 @@ private[label] final class LazyMatching(batch: LabelBatch) extends LabelMatching
   }
 
   private def expiringIn(pass: HorizonPass): Pass = {
-    val groups = new ExpiringGroups(work, pass, amendments, batch.closing)
+    val groups = new ExpiringGroups(work, pass, amendments, batch.closing, incompleteAfter)
     if (pass.isFinal) expiring = Some(groups)
     val late = lateRights(if (pass.isFinal) settings.takesFor else pass.to)
     val before =
@@ -161,9 +161,10 @@ private[label] trait GroupedLefts extends AutoCloseable {
 
   /** True if the left row of the merge is emitted. Sets the writer's version and mark.
     *
+    * @param time   of the row
     * @param change from its earlier version, if there is something to compare with
     */
-  def isEmitted(change: Option[GroupChange]): Boolean
+  def isEmitted(time: Long, change: Option[GroupChange]): Boolean
 
   /** A left row was written.
     *
@@ -212,7 +213,8 @@ private[label] final class GroupPass(
   private def isDue: Boolean = {
     val probe = merge.probe
     leftRow.pointTo(chunk.base(probe), chunk.valueOffset(probe), chunk.valueLength(probe))
-    lefts.isEmitted(earlier.map(_.compare(leftRow, merge, chunk, rightSections, twin)))
+    val time = chunk.time(probe)
+    lefts.isEmitted(time, earlier.map(_.compare(leftRow, merge, chunk, rightSections, twin)))
   }
 
   private def twin: Int = twins.fold(0)(_ => ChunkTwins.of(chunk, merge.probe))
@@ -274,13 +276,16 @@ private[label] final class GroupPass(
   *
   * @param keeper  keeps what may be amended later of a left row that has its final version
   * @param closing counts left rows that are emitted before the watermark lets them
+  * @param incompleteAfter left rows after this time are emitted without an excluded stream; none: there is none
   */
 private[label] final class ExpiringGroups(
     work: GroupWork,
     pass: HorizonPass,
     keeper: Option[Amendments],
-    closing: ClosedRows
+    closing: ClosedRows,
+    incompleteAfter: Option[Long]
 ) extends GroupedLefts {
+  import ExpiringGroups.Excluded
   import work.context.{metric, store}
   import work.{chunk, settings, writer}
 
@@ -288,6 +293,9 @@ private[label] final class ExpiringGroups(
   private val counts = new GroupCounts(metric)
   private var found = 0L
   private var versions = 0L
+  private var incomplete = 0L
+
+  private def isIncomplete(time: Long): Boolean = incompleteAfter.exists(time > _)
 
   /** The number of rows it has given, of each section. */
   def taken: Map[LiveSection, Long] = rows.taken
@@ -297,8 +305,8 @@ private[label] final class ExpiringGroups(
     RowSort.byKey(into)
   }
 
-  override def isEmitted(change: Option[GroupChange]): Boolean = {
-    writer.markIs(null)
+  override def isEmitted(time: Long, change: Option[GroupChange]): Boolean = {
+    writer.markIs(if (isIncomplete(time)) Excluded else null)
     writer.versionIs(pass.horizon, change.nonEmpty, change.exists(_.isChanged))
     change.forall(c => settings.horizons.get.emit.includes(pass.isFinal, c.isChanged, c.hasGained))
   }
@@ -308,6 +316,7 @@ private[label] final class ExpiringGroups(
       keeper.foreach(_.keep(chunk, row, left))
       counts.add(writer)
       closing.add(chunk.time(row))
+      if (isIncomplete(chunk.time(row))) incomplete += 1
       found += matched
     } else versions += 1
 
@@ -317,9 +326,14 @@ private[label] final class ExpiringGroups(
     if (pass.isFinal) closing.report()
     metric(LabelMetrics.MatchedAtExpiry) += found
     metric(LabelMetrics.VersionsEmitted) += versions
+    metric(LabelMetrics.EmittedIncomplete) += incomplete
   }
 
   override def close(): Unit = rows.close()
+}
+
+private object ExpiringGroups {
+  private val Excluded = Mark.Excluded.text
 }
 
 /** The left rows that are amended, each with its new group. */
@@ -330,7 +344,7 @@ private[label] final class AmendedGroups(work: GroupWork, lefts: AmendedLefts) e
 
   override def fill(chunk: RowBuffer): Array[Int] = lefts.fill(chunk, work.share)
 
-  override def isEmitted(change: Option[GroupChange]): Boolean = {
+  override def isEmitted(time: Long, change: Option[GroupChange]): Boolean = {
     val isChanged = change.exists(_.isChanged)
     if (isChanged) {
       writer.markIs(AmendedGroups.Amended)

@@ -4,7 +4,6 @@ import org.apache.spark.SparkContext
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.{Inner, JoinType, LeftOuter}
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.tailrace.StreamingBatch
 
 import io.tailrace.common.TailraceConf
 import io.tailrace.explain.{JoinFacts, LabelFacts, NextRow}
@@ -179,8 +178,10 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: PlannedJoin) e
   }
 
   /** Rows may have expired whenever the watermark has moved, or when the query is idle. */
-  override def needsAnother(watermarkMs: Long): Boolean =
-    exec.eventTimeWatermarkForEviction.exists(watermarkMs > _) || closing.exists(_.needsBatch())
+  override def needsAnother(watermarkMs: Long): Boolean = {
+    val isBehind = settings.streams.exists(LabelStreams.note(exec, _))
+    isBehind || exec.eventTimeWatermarkForEviction.exists(watermarkMs > _) || closing.exists(_.needsBatch())
+  }
 
   /** No later row is older than this: a row may have waited for its partner, or for the end of its window
     * and the next step. The first batch with a shorter window gives rows that have waited for the longer one.
@@ -200,7 +201,7 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: PlannedJoin) e
     closing.flatMap(_.closedThrough).map(Math.floorDiv(_, 1000L))
 
   override def tasks: StoredJoinTasks = {
-    stalls.foreach(LabelStreams.begins(exec.session, _, StreamingBatch.current(exec.session).batchId))
+    val incompleteAfter = settings.streams.flatMap(LabelStreams.begins(exec, _))
     val watermark = JoinWindow.ofMillis(exec.eventTimeWatermarkForEviction)
     val lateWatermark = JoinWindow.ofMillis(exec.eventTimeWatermarkForLateEvents)
     val buckets = TailraceConf.BucketsPerWindow.read(exec.setting)
@@ -220,7 +221,8 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: PlannedJoin) e
         shorter.map(was => window.copy(after = was)),
         closing.fold(IdleTimeout.throughOfRerun(exec))(_.through),
         exec.grown,
-        KeptColumns.beginsIn(exec.batchId, exec.checkpointSettings)
+        KeptColumns.beginsIn(exec.batchId, exec.checkpointSettings),
+        incompleteAfter
       ),
       now,
       waiting

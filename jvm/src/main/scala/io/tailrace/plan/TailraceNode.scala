@@ -37,6 +37,9 @@ trait TailraceNode extends LogicalPlan {
   /** The reason why it can't be in the op of a recursion. */
   def refusedInRecursion: Option[Obstacle] = None
 
+  /** After how much idle time of the query it flushes the rows that it holds; none: never, or it holds none. */
+  def idleTimeoutMs: Option[Long] = None
+
   /** Checks for the start of a query with this node. Each runs once, also if several nodes have it. */
   def writeChecks: Seq[WriteCheck] = Nil
 }

@@ -20,7 +20,7 @@ import org.apache.spark.sql.tailrace.{
 import org.apache.spark.sql.types.{ArrayType, MapType, StructType}
 import org.apache.spark.util.CollectionAccumulator
 
-import io.tailrace.common.{Errors, Mark, Side, TailraceAnalysisException}
+import io.tailrace.common.{Durations, Errors, Mark, Side, TailraceAnalysisException}
 import io.tailrace.driver.DriverWatermarkExec
 import io.tailrace.explain.{JoinFacts, NextRow, SyncFacts}
 import io.tailrace.join._
@@ -44,10 +44,12 @@ case class SyncJoin(
     added: Seq[Attribute]
 ) extends JoinNode {
   override def operator: String = "tailrace.sync_join"
+  override def idleTimeoutMs: Option[Long] = settings.idleTimeoutMs
   override def holdsRows: Boolean = true
   override def description: String = "a tailrace.sync_join"
   override def rightTimes: Seq[(Attribute, Attribute)] = Nil
-  override def writeChecks: Seq[WriteCheck] = super.writeChecks :+ SyncJoin.NamesCheck
+  override def writeChecks: Seq[WriteCheck] =
+    super.writeChecks ++ Seq(SyncJoin.NamesCheck) ++ settings.idleTimeoutMs.map(_ => IdleTimeout.Check)
 
   override def refusedInRecursion: Option[Obstacle] = Some(
     Obstacle("sync_join", "it waits for partitions of its inputs, and a row that comes round is of none")
@@ -244,7 +246,8 @@ final case class StoredSyncJoin(columns: JoinColumns, settings: SyncSettings) ex
   override def explain: String =
     s"$nodeName ${settings.name}, ${columns.keysText}, sync_delay=${settings.syncDelay} us, " +
       s"window=${settings.window} us, on_stall=${settings.onStall.name}" +
-      (if (settings.oneToOne) ", one_to_one=true" else "")
+      (if (settings.oneToOne) ", one_to_one=true" else "") +
+      settings.idleTimeoutMs.fold("")(ms => s", idle_timeout=${Durations.text(ms * 1000)}")
 
   /** Delay, one_to_one and stall policies may change: they decide when rows are emitted, not what the state means.
     * Without the partition columns the join would wait for partitions that nobody names any more.
@@ -280,6 +283,9 @@ private[sync] final class SyncJoinDriver(settings: SyncSettings, exec: PlannedJo
   private lazy val run: SyncRun = SyncRun.of(session, settings)
   private lazy val times: SyncTimes = run.times(batch.batchId)
   private lazy val held = run.held(batch.batchId)
+  private lazy val flush = settings.idleTimeoutMs.map { limit =>
+    new IdleFlush(session, SyncRun.work(settings), limit, flushThrough)
+  }
 
   override def hasTold: Boolean = heldNow.size == exec.partitions
 
@@ -290,11 +296,23 @@ private[sync] final class SyncJoinDriver(settings: SyncSettings, exec: PlannedJo
     */
   override def needsAnother(watermarkMs: Long): Boolean = {
     val another =
-      takesOut(run.next) || run.needsBatch || isFollowed && closesMore(watermarkMs)
+      takesOut(run.next) || run.needsBatch || isFollowed && closesMore(watermarkMs) ||
+        flush.exists(_.needsBatch())
     // Spark asks when it knows the input of the next batch.
     if (!another && StreamingRun.current(session).endsByItself && !StreamInputs.all(session).hasNew)
       tellWhatIsHeld()
     another
+  }
+
+  /** Left rows up to this time are flushed: all that wait. Where right rows are emitted, too, they are as if the left
+    * side had been read past the last row that they could join. Rows ahead of the clock wait for their time.
+    */
+  private def flushThrough: Option[Long] = {
+    val rows = heldNow.values
+    val rights = if (settings.emitsUnmatchedRight) rows.flatMap(_.newestRight) else Nil
+    val newest = rows.flatMap(_.newestLeft) ++ rights.map(SyncRules.flushesRight(_, settings))
+    val believed = settings.believedThrough(StreamingRun.current(session).clock.wallMs)
+    newest.maxOption.map(Math.min(_, believed)).filter(_ > SyncRules.releasedThrough(run.next))
   }
 
   private def tellWhatIsHeld(): Unit = {
@@ -351,7 +369,7 @@ private[sync] final class SyncJoinDriver(settings: SyncSettings, exec: PlannedJo
     Some(heldNow.map { case (partition, rows) => partition -> rows.oldestLeft })
 
   override def waits: JoinFacts = {
-    val oldest = heldNow.collect { case (partition, SyncHeld(_, _, _, Some(time), _)) =>
+    val oldest = heldNow.collect { case (partition, SyncHeld(_, _, _, Some(time), _, _, _)) =>
       time -> partition
     }.minOption
     SyncFacts(
@@ -365,18 +383,22 @@ private[sync] final class SyncJoinDriver(settings: SyncSettings, exec: PlannedJo
     )
   }
 
-  override def tasks: StoredJoinTasks =
-    new SyncJoinTasks(settings, times, settings.joinedThrough(batch.clockMs), held)
+  override def tasks: StoredJoinTasks = {
+    flush.foreach(_.begin())
+    val byProgress = run.timesByProgress(batch.batchId)
+    new SyncJoinTasks(settings, times, byProgress, settings.joinedThrough(batch.clockMs), held)
+  }
 }
 
 private[sync] final class SyncJoinTasks(
     settings: SyncSettings,
     times: SyncTimes,
+    byProgress: SyncTimes,
     joinedThrough: Long,
     held: CollectionAccumulator[SyncHeld]
 ) extends StoredJoinTasks {
   override def task(context: StoredJoinContext): StoredJoinTask =
-    new SyncJoinTask(context, settings, times, joinedThrough)
+    new SyncJoinTask(context, settings, times, joinedThrough, SyncRules.releasedThrough(byProgress))
 
   override def leftKinds: Seq[StoreKind] = Seq(StoreKind.HeldLeft)
   override def rightKind: StoreKind = StoreKind.HeldRight
@@ -395,19 +417,17 @@ private[sync] object SyncJoinTasks {
   /** The rows that a store holds. Its oldest row may be newer than this value: only the files have it. */
   def heldIn(store: TailraceStateStore): SyncHeld = {
     def rows(kind: StoreKind): Long = store.sectionsOf(kind).map(_.section.liveRows).sum
-    def oldest(kind: StoreKind): Option[Long] =
-      store
-        .sectionsOf(kind)
-        .map(_.section)
-        .filter(_.liveRows > 0)
-        .map(store.expiry.notBefore)
-        .minOption
+    def living(kind: StoreKind) = store.sectionsOf(kind).map(_.section).filter(_.liveRows > 0)
+    def oldest(kind: StoreKind): Option[Long] = living(kind).map(store.expiry.notBefore).minOption
+    def newest(kind: StoreKind): Option[Long] = living(kind).map(_.maxTime).maxOption
     SyncHeld(
       store.id.partitionId,
       rows(StoreKind.HeldLeft),
       rows(StoreKind.HeldRight),
       oldest(StoreKind.HeldLeft),
-      oldest(StoreKind.HeldRight)
+      oldest(StoreKind.HeldRight),
+      newest(StoreKind.HeldLeft),
+      newest(StoreKind.HeldRight)
     )
   }
 }

@@ -44,6 +44,7 @@ private[sync] final case class SyncLayout(
   *
   * @param times         the times that the micro-batch is judged by
   * @param joinedThrough rows after this time are emitted as they are read, marked
+  * @param byProgress    left rows up to this time are released without `idle_timeout`, too
   * @param keptMemory    where the index of right rows is until the next batch
   */
 private[sync] final class SyncJoinTask(
@@ -51,6 +52,7 @@ private[sync] final class SyncJoinTask(
     settings: SyncSettings,
     times: SyncTimes,
     joinedThrough: Long = Long.MaxValue,
+    byProgress: Long = Long.MaxValue,
     hash: KeyHash = KeyHash.XX64,
     layout: SyncLayout = SyncLayout(),
     keptMemory: KeptMemory = KeptMemory.ofExecutor
@@ -86,6 +88,7 @@ private[sync] final class SyncJoinTask(
   private val passes = new Passes
 
   private var carried = 0L
+  private var flushed = 0L
   private var sorting = 0L
   private var writing = 0L
 
@@ -130,7 +133,10 @@ private[sync] final class SyncJoinTask(
     carried += 1
   }
 
-  private def release(row: RunCursor): Unit = released.append(row.base, row.at)
+  private def release(row: RunCursor): Unit = {
+    if (row.time > byProgress) flushed += 1
+    released.append(row.base, row.at)
+  }
 
   /** Sorts what left rows are decided by, when both inputs have been read. */
   private def prepare(): Unit = {
@@ -179,6 +185,7 @@ private[sync] final class SyncJoinTask(
     val leftGone = bufferedLeft.settle()
     store.keep(knowledge)
     metric(SyncMetrics.CarriedRows) += carried
+    metric(SyncMetrics.FlushedByIdleTimeout) += flushed
     metric(SyncMetrics.IndexBytes) += knowledge.bytes
     metric(SyncMetrics.IndexesRead) += (if (known.isEmpty) 1 else 0)
     leftGone + bufferedRight.rowsGone

@@ -1,7 +1,7 @@
 package io.tailrace.sync
 
 import io.tailrace.common.{Arguments, CallDocument, Policy, Side, TimeSpan}
-import io.tailrace.join.OnStall
+import io.tailrace.join.{IdleTimeout, OnStall}
 
 /** The arguments of [[io.tailrace.api.Tailrace.syncJoin]] besides the DataFrames and the keys. Names and
   * defaults are those of Python.
@@ -26,6 +26,7 @@ import io.tailrace.join.OnStall
   * @param onFuture       "clamp", "mark" or "fail": the treatment of rows further ahead
   * @param oneToOne     true asserts at most one match per left row and per right row: a pair is emitted when
   *                       both are there
+  * @param idleTimeout    the idle time of the query after which buffered rows are flushed
   */
 final case class SyncOptions(
     leftTime: String,
@@ -44,7 +45,8 @@ final case class SyncOptions(
     onLeftStall: Option[String] = None,
     futureLimit: Option[TimeSpan] = None,
     onFuture: String = "clamp",
-    oneToOne: Boolean = false
+    oneToOne: Boolean = false,
+    idleTimeout: Option[TimeSpan] = None
 ) {
 
   import SyncOptions._
@@ -72,7 +74,8 @@ final case class SyncOptions(
       futureLimit.map(arguments.duration("future_limit", _)),
       future,
       liftsFiltered = stallAfter.isDefined,
-      oneToOne = oneToOne
+      oneToOne = oneToOne,
+      idleTimeoutMs = idleTimeout.map(arguments.millis(IdleTimeout.Argument, _))
     )
   }
 
@@ -97,7 +100,8 @@ object SyncOptions {
     onLeftStall = document.get("on_left_stall").map(_.text),
     futureLimit = document.get("future_limit").map(_.duration),
     onFuture = document("on_future").text,
-    oneToOne = document("one_to_one").flag
+    oneToOne = document("one_to_one").flag,
+    idleTimeout = document.get("idle_timeout").map(_.duration)
   )
 
   private[tailrace] val arguments = new Arguments("tailrace.sync_join")
@@ -121,6 +125,7 @@ object SyncOptions {
   * @param leftPartition columns whose values tell left partitions apart; `rightPartition` likewise
   * @param oneToOne true: a pair is emitted in the batch that brings its second row: see [[EarlyLeft]]
   * @param unlimited sides whose sources can't be held back, with what they read from
+  * @param idleTimeoutMs after how much idle time of the query buffered rows are flushed; none: never
   */
 final case class SyncSettings(
     name: String,
@@ -138,7 +143,8 @@ final case class SyncSettings(
     leftPartition: Seq[String] = Nil,
     rightPartition: Seq[String] = Nil,
     unlimited: Seq[(Side, String)] = Nil,
-    oneToOne: Boolean = false
+    oneToOne: Boolean = false,
+    idleTimeoutMs: Option[Long] = None
 ) {
 
   /** True if the user has said how many rows may be held, and a source that can't be held back is an error. */
@@ -171,7 +177,12 @@ final case class SyncSettings(
   * @param release left rows before this time are released
   * @param leftLow right rows expire by it: how far the slowest left partition is, but at most `release`
   */
-final case class SyncTimes(release: Long, leftLow: Long)
+final case class SyncTimes(release: Long, leftLow: Long) {
+
+  /** Neither of the times goes back. */
+  private[sync] def max(other: SyncTimes): SyncTimes =
+    SyncTimes(Math.max(release, other.release), Math.max(leftLow, other.leftLow))
+}
 
 object SyncTimes {
 
@@ -189,17 +200,36 @@ object SyncTimes {
   * @param right      right rows that nobody has joined
   * @param oldestLeft event time of the oldest left row that waits, in microseconds
   * @param oldestRight event time of the oldest right row
+  * @param newestLeft no left row that waits is after this time
+  * @param newestRight no right row is
   */
 final case class SyncHeld(
     partition: Int,
     left: Long,
     right: Long,
     oldestLeft: Option[Long],
-    oldestRight: Option[Long]
+    oldestRight: Option[Long],
+    newestLeft: Option[Long] = None,
+    newestRight: Option[Long] = None
 )
 
 /** The rules for a row, given the times of a batch. All in microseconds. */
 object SyncRules {
+
+  /** The times by which left rows up to `through` are released, as if both sides had been read past them. */
+  def flushedThrough(through: Long, settings: SyncSettings): SyncTimes = {
+    val release = if (through == Long.MaxValue) through else through + 1
+    SyncTimes(release, SyncTimes.before(release, slack(settings)))
+  }
+
+  /** The `through` by which a right row leaves as well. */
+  def flushesRight(time: Long, settings: SyncSettings): Long = {
+    val through = time + settings.window + settings.syncDelay
+    if (through < time) Long.MaxValue else through
+  }
+
+  /** Left rows may jump back by the sync delay, even if the window is shorter. */
+  def slack(settings: SyncSettings): Long = Math.max(0L, settings.syncDelay - settings.window)
 
   /** Left rows up to this time (included) are released; those at the earliest possible time always are. */
   def releasedThrough(times: SyncTimes): Long =

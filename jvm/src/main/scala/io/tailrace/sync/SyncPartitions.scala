@@ -56,10 +56,12 @@ private[sync] final class SyncPartitions(settings: SyncSettings) {
     this.left.judge(passed, left.hasUnread, this.right.furthest)
     this.right.judge(passed, right.hasUnread, leftFurthest)
     val release = SyncTimes.before(this.right.low, settings.syncDelay)
-    val slack = Math.max(0L, settings.syncDelay - settings.window)
-    val leftLow = SyncTimes.before(Math.min(this.left.low, release), slack)
-    decided = SyncTimes(Math.max(decided.release, release), Math.max(decided.leftLow, leftLow))
+    val leftLow = SyncTimes.before(Math.min(this.left.low, release), SyncRules.slack(settings))
+    decided = decided.max(SyncTimes(release, leftLow))
   }
+
+  /** The next batch flushes left rows up to this time. */
+  def flush(through: Long): Unit = decided = decided.max(SyncRules.flushedThrough(through, settings))
 
   /** The stalled partition that each side waits for: at most one of a side. */
   def stalled: Seq[(Side, HeldBy)] =

@@ -134,6 +134,7 @@ object SyncMetrics {
   val LateLeft = "lateLeftRows"
   val FutureLeft = "futureLeftRows"
   val FutureRight = "futureRightRows"
+  val FlushedByIdleTimeout = "flushedByIdleTimeout"
   val CarriedRows = "carriedRows"
   val IndexBytes = "indexBytes"
   val IndexesRead = "indexesRead"
@@ -150,6 +151,7 @@ object SyncMetrics {
     LateLeft -> "left rows that came when their time had been released",
     FutureLeft -> "left rows ahead of the clock emitted unmatched",
     FutureRight -> "right rows ahead of the clock emitted unmatched",
+    FlushedByIdleTimeout -> "left rows flushed by idle_timeout, before the sync time",
     CarriedRows -> "rows of the state that were written again",
     IndexesRead -> "indexes of right rows that were made from the state's files"
   )
@@ -266,7 +268,11 @@ private[tailrace] object SyncWaits {
     * the delay of the join; it is the difference between two times that it has.
     */
   def needs(time: Long, file: SyncFile): Option[Long] =
-    for (low <- known(file.right.low); release <- released(file.times)) yield low + (time + 1 - release)
+    for {
+      low <- known(file.right.low)
+      // An idle query releases rows that the right side hasn't passed.
+      release <- released(file.times) if release <= low
+    } yield low + (time + 1 - release)
 
   /** The same with the delay. */
   def needs(time: Long, settings: SyncSettings): Long = time + settings.syncDelay + 1

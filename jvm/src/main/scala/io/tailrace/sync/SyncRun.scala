@@ -15,6 +15,7 @@ import io.tailrace.checkpoint.BatchFiles
 import io.tailrace.common.{Policy, Side}
 import io.tailrace.driver._
 import io.tailrace.explain.SyncSideFacts
+import io.tailrace.join.IdleTimeout
 
 /** The progress of one synced join in one start of its query, on the driver.
   *
@@ -28,6 +29,7 @@ import io.tailrace.explain.SyncSideFacts
   * @param register    registers an accumulator with Spark
   * @param retain      batches that the query must be able to go back by
   * @param endsByItself whether the start reads what is there, and ends
+  * @param flushes     the time up to which a batch flushes left rows, by `idle_timeout`: the same whenever it runs
   */
 private[sync] final class SyncRun(
     settings: SyncSettings,
@@ -35,7 +37,8 @@ private[sync] final class SyncRun(
     clock: RunClock,
     register: AccumulatorV2[_, _] => Unit,
     retain: Int,
-    val endsByItself: Boolean = false
+    val endsByItself: Boolean = false,
+    flushes: Long => Option[Long] = _ => None
 ) {
   private val partitions = new SyncPartitions(settings)
   private val inputs = new InputWatermarks
@@ -48,16 +51,25 @@ private[sync] final class SyncRun(
   /** The first batch of a start begins with the progress in the checkpoint. */
   private def begin(number: Long, before: Option[SyncRun.Batch]): SyncRun.Batch = {
     val timesBefore = before.fold(load(number))(_.times) // loads the partitions, too
-    new SyncRun.Batch(partitions.times, timesBefore, clock.ms)
+    val read = partitions.times
+    // A start without the option runs the first batch again as an earlier one has.
+    if (before.isEmpty || settings.idleTimeoutMs.nonEmpty) flushes(number).foreach(partitions.flush)
+    new SyncRun.Batch(partitions.times, timesBefore, read, clock.ms)
   }
 
   private def load(number: Long): SyncTimes = {
     log.load(number).foreach(partitions.restore)
-    log.times(number - 1).getOrElse(SyncTimes(SyncTimes.Unknown, SyncTimes.Unknown))
+    val before = log.times(number - 1).getOrElse(SyncTimes(SyncTimes.Unknown, SyncTimes.Unknown))
+    flushedBefore(number).fold(before)(through => before.max(SyncRules.flushedThrough(through, settings)))
   }
+
+  private def flushedBefore(number: Long): Option[Long] = Option(number - 1).filter(_ >= 0).flatMap(flushes)
 
   /** The times that a batch is judged by. They are the same whenever the batch runs. */
   def times(number: Long): SyncTimes = synchronized(batches.at(number).times)
+
+  /** The times by which the batch releases rows without `idle_timeout`. */
+  def timesByProgress(number: Long): SyncTimes = synchronized(batches.at(number).byProgress)
 
   /** The times of the batch before, unknown where the checkpoint doesn't have them: a row that is emitted in
     * this batch or later was not released by then.
@@ -181,6 +193,9 @@ private[sync] object SyncRun {
   def of(session: SparkSession, settings: SyncSettings): SyncRun =
     runs.of(session, settings.name)(open(session, settings, StreamingRun.current(session)))
 
+  /** The join's name in the notes of a batch that flushes. */
+  def work(settings: SyncSettings): String = s"tailraceSyncJoin.${settings.name}"
+
   /** The same in the session of the thread. */
   def current(settings: SyncSettings): SyncRun =
     of(SparkSession.active, settings)
@@ -197,12 +212,18 @@ private[sync] object SyncRun {
       run.clock,
       session.sparkContext.register(_),
       session.sessionState.conf.minBatchesToRetain,
-      run.endsByItself
+      run.endsByItself,
+      IdleTimeout.noted(session, work(settings), _)
     )
   }
 
   /** A batch that has begun. It has several accumulators of a kind if a sink runs its tasks several times. */
-  private final class Batch(val times: SyncTimes, val timesBefore: SyncTimes, val askedMs: Long) {
+  private final class Batch(
+      val times: SyncTimes,
+      val timesBefore: SyncTimes,
+      val byProgress: SyncTimes,
+      val askedMs: Long
+  ) {
     var reads = List.empty[(Side, PartitionAccumulator[TaskRead])]
     var held = List.empty[CollectionAccumulator[SyncHeld]]
 

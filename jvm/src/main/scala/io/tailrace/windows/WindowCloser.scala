@@ -10,7 +10,8 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.tailrace._
 
-import io.tailrace.common.{SparkWatermark, TailraceStateException}
+import io.tailrace.common.{Durations, EventTimes, SparkWatermark, TailraceStateException}
+import io.tailrace.driver.{IdleClock, IdleQuery}
 import io.tailrace.watermark._
 
 /** Decides when windows close, and makes their reports.
@@ -27,13 +28,15 @@ import io.tailrace.watermark._
   * @param reporter  of the sink's query, when it runs
   * @param committed the number of micro-batches that the query has committed, when it runs
   * @param clock     of the query's run
+  * @param isIdle    whether the query has been idle for too long: then open windows close as they are
   */
 private[windows] final class WindowCloser(
     folder: LandingFolder,
     settings: LandingSettings,
     reporter: () => Option[Reporter],
     committed: () => Option[Long] = () => None,
-    clock: () => RunClock = () => RunClock.System
+    clock: () => RunClock = () => RunClock.System,
+    isIdle: () => Boolean = () => false
 ) extends Logging {
   private val client = settings.server.map(s => new SinkClient(s.settings, reporter, settings.path))
   private var hasBegun = false
@@ -100,7 +103,9 @@ private[windows] final class WindowCloser(
 
   private def ask(): Unit =
     client match {
-      case None => closeThrough(own)
+      case None =>
+        closeThrough(own)
+        if (isIdle()) closeAll()
       case Some(server) =>
         tell(server).foreach { word =>
           own = Math.max(own, trusted(word))
@@ -127,12 +132,28 @@ private[windows] final class WindowCloser(
 
   private def closeThrough(low: Long): Unit = {
     closing = Math.max(closing, low)
-    if (low != SparkWatermark.Never && folder.closes(low)) {
-      hosts(settings.windows.closedBy(low).getOrElse(Windows.Earliest)).foreach { behind =>
-        val reports = folder.close(low, _.map { case (start, rows) => report(start, rows, low, behind) })
-        if (client.isDefined) tellOf(reports.map(_ -> 0L))
-      }
+    if (low != SparkWatermark.Never) close(low, low)
+  }
+
+  /** Closes the windows that end at a time or before.
+    *
+    * @param low the low watermark that the reports have
+    */
+  private def close(through: Long, low: Long): Unit = if (folder.closes(through)) {
+    hosts(settings.windows.closedBy(through).getOrElse(Windows.Earliest)).foreach { behind =>
+      val reports = folder.close(through, _.map { case (start, rows) => report(start, rows, low, behind) })
+      if (client.isDefined) tellOf(reports.map(_ -> 0L))
     }
+  }
+
+  /** Closes all windows that have rows, though the low watermark hasn't reached their ends. It stays where it is. */
+  private def closeAll(): Unit = folder.state.rows.lastOption.foreach { case (newest, _) =>
+    val end = settings.windows.end(newest)
+    logWarning(
+      s"TAILRACE_CLOSED: the query has had no input for ${Durations.text(settings.idleTimeoutMs.get * 1000)}, so the " +
+        s"windows of ${settings.path} up to ${EventTimes.iso(end)} close by idle_timeout. Rows that come for them now are late"
+    )
+    close(end, if (own == SparkWatermark.Never) Windows.Earliest else own)
   }
 
   /** The hosts of each source that are before a time; none if the server is away. */
@@ -215,8 +236,44 @@ private[windows] object QueryProgress {
   }
 }
 
+/** For how long the query of a sink has had neither input nor rows that land, in one run.
+  *
+  * Spark asks operators with state whether another batch is needed, and no sink. So a thread looks which request to the
+  * sources was the last one without a batch. Time counts by the requests, as in a join: of two equal timeouts a join
+  * upstream flushes its rows first, and they land before windows close.
+  *
+  * @param limitMs  see [[IdleQuery]]
+  * @param answered when Spark last asked the sources, if they had nothing new; none while a batch is made or runs
+  */
+private[windows] final class IdleSink(limitMs: Long, answered: () => Option[Long]) {
+  private val idle = new IdleQuery(limitMs)
+  private var seenMs = Long.MinValue
+
+  /** A batch has landed.
+    *
+    * @param askedMs when Spark asked the sources for it
+    * @param hasRows whether it has input, or rows that operators have flushed
+    */
+  def landed(batch: Long, askedMs: Long, hasRows: Boolean): Unit = synchronized {
+    see(askedMs): Unit
+    idle.begins(batch, hasRows)
+  }
+
+  /** True once after each idle time of that length. For another thread than the query's. */
+  def isTooLong: Boolean = synchronized {
+    val isLong = answered().filter(_ > seenMs).exists(see)
+    if (isLong) idle.beginAnew()
+    isLong
+  }
+
+  private def see(ms: Long): Boolean = {
+    seenMs = ms
+    idle.asked(ms)
+  }
+}
+
 /** Closes windows each second while a query runs: other queries move the global low watermark while this one
-  * has no batch. The thread ends with the query, and pauses while the server refuses it.
+  * has no batch, and an idle query has none. The thread ends with the query, and pauses while the server refuses it.
   *
   * @param isActive whether the query runs
   */
@@ -257,6 +314,10 @@ private[windows] final class ClosingThread(
 
 private[windows] object ClosingThread {
   private val EveryMs = 1000L
+
+  /** A request to the sources counts an eighth of the timeout at most, so each of them has to be seen. */
+  def every(idleTimeoutMs: Option[Long]): Long =
+    idleTimeoutMs.fold(EveryMs)(ms => Math.max(20L, Math.min(EveryMs, ms / IdleClock.Steps)))
 
   /** A query that hasn't started after this time never will. */
   private val LongestStart = 600L * 1000 * 1000 * 1000

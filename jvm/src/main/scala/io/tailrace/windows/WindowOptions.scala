@@ -5,10 +5,12 @@ import io.tailrace.common.{
   Arguments,
   CallDocument,
   Choice,
+  Durations,
   TailraceAnalysisException,
   TailraceStateException,
   TimeSpan
 }
+import io.tailrace.driver.IdleQuery
 import io.tailrace.tables.TableFormat
 import io.tailrace.watermark.{Completeness, ProgressSettings, ServerOptions, ServerSettings}
 
@@ -28,6 +30,7 @@ import io.tailrace.watermark.{Completeness, ProgressSettings, ServerOptions, Ser
   * @param operator  the sink's name in it; none: "sink"
   * @param token     the server's bearer token
   * @param upstreams the operators at the server whose rows are written; none: the query's sources
+  * @param idleTimeout the idle time of the query after which open windows close as they are
   * @param format    parquet: windows stay in the folder; delta and iceberg: complete windows go to a table
   * @param table     the table's name or, of Delta, its path
   */
@@ -43,6 +46,7 @@ final case class WindowOptions(
     operator: Option[String] = None,
     token: Option[String] = None,
     upstreams: Option[Seq[String]] = None,
+    idleTimeout: Option[TimeSpan] = None,
     format: String = "parquet",
     table: Option[String] = None
 ) {
@@ -51,12 +55,14 @@ final case class WindowOptions(
   /** @param path    the qualified path of the folder
     * @param sources the accurate watermarks of the DataFrame
     * @param clusters the order of rows in files, if the user wants one
+    * @param joins   calls upstream with their `idle_timeout`, in milliseconds
     * @throws io.tailrace.common.TailraceAnalysisException on a value that isn't allowed
     */
   private[tailrace] def settings(
       path: String,
       sources: Seq[ProgressSettings],
-      clusters: Option[Clusters]
+      clusters: Option[Clusters],
+      joins: Seq[(String, Long)]
   ): LandingSettings = {
     val width = arguments.duration("window", window, least = 1)
     val from = arguments.duration("offset", offset)
@@ -70,7 +76,22 @@ final case class WindowOptions(
       ServerOptions(arguments, server, app, operator, Operator, token).settings.map(sinkServer(_, sources))
     val windows = Windows(width, from)
     val size = fileBytes.orElse(clusters.map(_ => Clusters.FileBytes))
-    LandingSettings(path, windows, into, missing, size, sources, sink, tableName, clusters)
+    LandingSettings(path, windows, into, missing, size, sources, sink, tableName, clusters, closesIdle(joins))
+  }
+
+  /** Windows must not close before the joins upstream have flushed the rows that belong into them. */
+  private def closesIdle(joins: Seq[(String, Long)]): Option[Long] = idleTimeout.map { given =>
+    server.foreach { _ =>
+      val reason =
+        "windows close by the progress of all queries of the application, and this one knows only its own"
+      throw arguments.conflict(IdleQuery.Argument, given, "server", reason)
+    }
+    val ms = arguments.millis(IdleQuery.Argument, given)
+    joins.find(_._2 > ms).foreach { case (call, longer) =>
+      val least = s"at least the ${Durations.words(longer * 1000)} of $call, whose rows land in these windows"
+      throw arguments.invalid(IdleQuery.Argument, given, least)
+    }
+    ms
   }
 
   private[tailrace] def tableName: Option[TableName] =
@@ -113,6 +134,7 @@ object WindowOptions {
     operator = document.get("operator").map(_.text),
     token = document.get("token").map(_.text),
     upstreams = document.get("upstreams").map(_.texts),
+    idleTimeout = document.get("idle_timeout").map(_.duration),
     format = document("format").text,
     table = document.get("table").map(_.text)
   )
@@ -132,6 +154,7 @@ object WindowOptions {
   * @param server  the server whose global low watermark closes windows; none: the query's own closes them
   * @param table   that complete windows go to; none: they stay in the folder
   * @param clusters the order of rows in files; none: as they come
+  * @param idleTimeoutMs after how much idle time of the query open windows close; none: the watermark closes them
   */
 final case class LandingSettings(
     path: String,
@@ -142,7 +165,8 @@ final case class LandingSettings(
     sources: Seq[ProgressSettings],
     server: Option[SinkServer],
     table: Option[TableName] = None,
-    clusters: Option[Clusters] = None
+    clusters: Option[Clusters] = None,
+    idleTimeoutMs: Option[Long] = None
 ) {
 
   /** The share of hosts that all sources together wait for. */

@@ -143,29 +143,42 @@ private[windows] final class Landing(
     new LakeTable(session, settings, named, node.rows, writer)
   }
   private val folder = WrittenFolders.open(path, settings, hadoopConf, () => isActive, table)
-  private val closer = new WindowCloser(folder, settings, () => reporter, () => committed, () => clock)
+  private val idle = settings.idleTimeoutMs.map { limit =>
+    new IdleSink(limit, () => run.filterNot(_.endsByItself).flatMap(_.answeredMs))
+  }
+  private val closer = new WindowCloser(
+    folder,
+    settings,
+    () => reporter,
+    () => committed,
+    () => clock,
+    () => idle.exists(_.isTooLong)
+  )
   // A table gathers the rows of a window when the window is complete.
   private val sizes = settings.fileBytes.filter(_ => table.isEmpty).map { size =>
     new FileSizes(session, size, keepsTogether = settings.clusters.isDefined)
   }
-  if (reports) new ClosingThread(path, closer, () => isActive).start()
+  if (reports || idle.isDefined)
+    new ClosingThread(path, closer, () => isActive, ClosingThread.every(settings.idleTimeoutMs)).start()
 
   /** The numbers of the last batch. */
   @volatile var report: LandingReport = LandingReport()
 
   def reports: Boolean = settings.server.isDefined
 
-  private def isActive: Boolean = StreamingRun.ofSink(session, sink).isDefined
+  private def run: Option[StreamingRun] = StreamingRun.ofSink(session, sink)
+
+  private def isActive: Boolean = run.isDefined
 
   private def reporter: Option[Reporter] = for {
     server <- settings.server
-    run <- StreamingRun.ofSink(session, sink)
+    run <- run
   } yield Reporter.of(session, run.queryId, run.runId, server.settings)
 
-  private def clock: RunClock = StreamingRun.ofSink(session, sink).fold[RunClock](RunClock.System)(_.clock)
+  private def clock: RunClock = run.fold[RunClock](RunClock.System)(_.clock)
 
   private def committed: Option[Long] =
-    StreamingRun.ofSink(session, sink).map(_.lastCommittedBatch.fold(0L)(_ + 1))
+    run.map(_.lastCommittedBatch.fold(0L)(_ + 1))
 
   def addBatch(batchId: Long, data: DataFrame): Unit = {
     val query = SparkPlans.execution(data)
@@ -181,6 +194,10 @@ private[windows] final class Landing(
       case None =>
         val staging = folder.newStaging(batchId)
         folder.land(batchId, offsets, staging, stage(query, staging, batchId))
+    }
+    idle.foreach { sink =>
+      val hasRows = landed.rows > 0 || StreamInputs.all(session).hasNew
+      sink.landed(batchId, StreamingRun.current(session).askedMs, hasRows)
     }
     val server = settings.server.map(_.settings)
     closer.afterBatch(landed, QueryProgress.after(session, query.executedPlan, batch.watermarkMs, server))
@@ -344,7 +361,9 @@ private[tailrace] final class WindowsResolution(child: LogicalPlan, sameName: (S
     columns.checkAdded(options.into, cure)
     if (path.trim.isEmpty) throw WindowOptions.arguments.invalid("path", "", "a folder")
     val folder = LiteralPath.qualified(path, session.sessionState.newHadoopConf())
-    val settings = options.settings(folder.toString, landing, options.clusterBy.map(clusters(_, time)))
+    val joins = child.collect { case node: TailraceNode => node.idleTimeoutMs.map(node.operator -> _) }
+    val ordered = options.clusterBy.map(clusters(_, time))
+    val settings = options.settings(folder.toString, landing, ordered, joins.flatten)
     val number = WindowStart(time, settings.windows)
     val start = Alias(number, Start)()
     val column = settings.table.map(_ => Alias(MicrosToTimestamp(number), options.into)())

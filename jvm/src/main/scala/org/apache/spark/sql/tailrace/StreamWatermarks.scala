@@ -66,6 +66,28 @@ object StreamWatermarks {
     case _ => Map.empty
   }
 
+  /** Sets the watermarks of streams of the query of this thread at a time at least, so that they don't hold the query's
+    * back. To be called within a batch: Spark computes the query's watermark from them when it ends.
+    *
+    * @param nodes of the streams
+    * @param ms    event time, in milliseconds
+    */
+  def raise(session: SparkSession, nodes: Set[UUID], ms: Long): Unit = StreamingRun.execution(session) match {
+    case query: MicroBatchExecution => raise(query, nodes, _ => ms)
+    case _ =>
+  }
+
+  /** @param ms to which the watermark of a node is raised */
+  private[tailrace] def raise(query: MicroBatchExecution, nodes: Set[UUID], ms: UUID => Long): Unit =
+    tracker(query).foreach { tracker =>
+      tracker.synchronized {
+        val watermarks = byNode(tracker)
+        nodes.foreach { node =>
+          watermarks(node) = Some(watermarks.get(node).flatten.fold(ms(node))(Math.max(_, ms(node))))
+        }
+      }
+    }
+
   private def of(query: MicroBatchExecution, tracker: WatermarkTracker): QueryStreams = {
     val known = tracker.synchronized(byNode(tracker).toMap)
     // A DataFrame that is used twice is two nodes with one id.
@@ -242,18 +264,12 @@ object ClockedQuery {
     }
 
   /** Spark takes the query's watermark from those of its streams at the end of the batch. */
-  private def move(query: MicroBatchExecution, ms: Long): Unit =
-    StreamWatermarks.tracker(query).foreach { tracker =>
-      val watermarks = StreamWatermarks.byNode(tracker)
-      query.logicalPlan.foreach {
-        case w: EventTimeWatermark =>
-          val seen = ms - EventTimeWatermark.getDelayMs(w.delay)
-          tracker.synchronized {
-            watermarks(w.nodeId) = Some(watermarks.get(w.nodeId).flatten.fold(seen)(Math.max(_, seen)))
-          }
-        case _ =>
-      }
-    }
+  private def move(query: MicroBatchExecution, ms: Long): Unit = {
+    val delays = query.logicalPlan.collect { case w: EventTimeWatermark =>
+      w.nodeId -> EventTimeWatermark.getDelayMs(w.delay)
+    }.toMap
+    StreamWatermarks.raise(query, delays.keySet, ms - delays(_))
+  }
 
   private def execution(query: StreamingQuery): MicroBatchExecution =
     query.asInstanceOf[StreamingQueryWrapper].streamingQuery.asInstanceOf[MicroBatchExecution]

@@ -55,6 +55,20 @@ final class StreamingRun private (execution: StreamExecution) {
     case _ => false
   }
 
+  /** When Spark asked the sources for the batch that runs, in milliseconds since 1970 by the run's clock. */
+  def askedMs: Long = StreamingRun.askedMs(execution.getLatestExecutionContext())
+
+  /** When Spark last asked the sources; none while it asks, and while a micro-batch is made or runs. For other threads
+    * than the query's, which sees that a batch has run by what it does.
+    */
+  def answeredMs: Option[Long] = {
+    val context = execution.getLatestExecutionContext()
+    val asked = StreamingRun.askedMs(context)
+    // In this order: the query's thread may begin to ask meanwhile.
+    val isDone = !context.currentStatus.isTriggerActive && StreamingRun.askedMs(context) == asked
+    Option.when(execution.isActive && isDone && asked > 0)(asked)
+  }
+
   /** The watermark nodes of the batch that has just run. */
   def watermarkNodes: Seq[EventTimeWatermarkExec] =
     StreamingPlan.watermarkNodes(execution.lastExecution.executedPlan)
@@ -84,6 +98,14 @@ final class StreamingRun private (execution: StreamExecution) {
 }
 
 object StreamingRun {
+
+  /** Scala's `protected` is public for the JVM. */
+  private def askedMs(context: StreamExecutionContext): Long =
+    classOf[ProgressContext]
+      .getMethod("currentTriggerStartTimestamp")
+      .invoke(context)
+      .asInstanceOf[java.lang.Long]
+      .longValue
 
   private[tailrace] def followsLatestWatermark(execution: StreamExecution): Boolean =
     execution.sparkSession.sessionState.conf
@@ -258,6 +280,16 @@ object BatchNotes {
     val metadata = making.offsetSeqMetadata
     making.offsetSeqMetadata =
       OffsetEntry.withConf(metadata, metadata.conf + (key -> s"${making.batchId} $value"))
+  }
+
+  /** The notes of a batch whose entry is in the log, or of the last batch before it that has some. */
+  def latest(session: SparkSession, batchId: Long, key: String): Option[String] = {
+    val log = StreamingRun.execution(session).offsetLog
+    Iterator
+      .iterate(batchId)(_ - 1)
+      .takeWhile(batch => batch >= 0 && (batch == batchId || log.get(batch).isDefined))
+      .map(of(session, _, key))
+      .collectFirst { case Some(note) => note }
   }
 
   /** The notes of a batch whose entry is in the log. */

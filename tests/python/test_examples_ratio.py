@@ -152,7 +152,7 @@ def _check(
             if shares[row["id"]] < rate:
                 expected[row["id"]] = 1 / rate
     assert _weights(found) == expected
-    return sum(row["id"] >= 0 for row in everything) - len(expected)
+    return sum(1 for row in everything if row["id"] >= 0) - len(expected)
 
 
 class _Compared:

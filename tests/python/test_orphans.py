@@ -93,8 +93,8 @@ def _kinds(impressions: DataFrame, events: DataFrame, **options: Any) -> tailrac
     )
 
 
-_IMPRESSIONS = [(1, 7, at(0)), (2, 8, at(30)), (3, None, at(31))]
-_EVENTS = [
+_IMPRESSIONS: list[tuple[Any, ...]] = [(1, 7, at(0)), (2, 8, at(30)), (3, None, at(31))]
+_EVENTS: list[tuple[Any, ...]] = [
     (11, 7, "click", at(5)),
     (12, 7, "click", at(40)),  # in the longer window only: not an orphan
     (13, 7, "click", at(61)),

@@ -431,3 +431,62 @@ private[label] final class WrittenSides(
   def add(left: RowBuffer, right: RowBuffer): Unit =
     all ++= store.addRun(bucketWidth, leftKind -> left, rightKind -> right)
 }
+
+/** Counts the examples that a task emits. An example before the `since` of a label is unknown, if no other label makes it a
+  * positive. It isn't counted, and neither are late rows.
+  */
+private final class EmittedExamples(balance: NegativeBalance, batch: LabelBatch) {
+  import batch.context.{columns, metric, store}
+
+  private val places =
+    balance.ratios.map { case (label, _) =>
+      columns.left.size + columns.added.indexWhere(_.name == label)
+    }.toArray
+  private val markAt =
+    if (batch.settings.hasMarks) columns.left.size + columns.added.size - 1 else EmittedExamples.NoMark
+  private val positives = new Array[Long](places.length)
+  private var allPositives = 0L
+  private var negatives = 0L
+
+  def counting(rows: Iterator[InternalRow]): Iterator[InternalRow] = rows.map { row =>
+    if (markAt == EmittedExamples.NoMark || row.isNullAt(markAt)) see(row)
+    row
+  }
+
+  private def see(row: InternalRow): Unit = {
+    var known = 0
+    var matched = 0
+    var i = 0
+    while (i < places.length) {
+      if (!row.isNullAt(places(i))) {
+        known += 1
+        if (row.getArray(places(i)).numElements() > 0) {
+          matched += 1
+          positives(i) += 1
+        }
+      }
+      i += 1
+    }
+    if (matched > 0) allPositives += 1
+    else if (known == places.length) negatives += 1
+  }
+
+  /** Those of the next version; none: no example has been emitted. */
+  def counts: Option[BalanceCounts] = {
+    val before = store.balance.fold(BalanceCounts(balance.ratios.map(_._1), Nil))(balance.known)
+    val next =
+      if (allPositives + negatives == 0) before
+      else before.add(batch.through, (positives.toSeq, negatives), balance.over)
+    Option.when(next.steps.nonEmpty)(next)
+  }
+
+  def report(): Unit = {
+    metric(LabelMetrics.BalancedPositives) += allPositives
+    metric(LabelMetrics.BalancedNegatives) += negatives
+    metric(LabelMetrics.BalancedNegativesExpected) += Math.round(balance.rate * negatives.toDouble)
+  }
+}
+
+private object EmittedExamples {
+  val NoMark: Int = -1
+}

@@ -146,6 +146,10 @@ def test_an_event_of_several_labels_is_an_orphan_if_none_has_it(stream_test: Str
     }
 
 
+def _time_of(row: Any) -> Any:  # noqa: ANN401
+    return row[3] or at(0)
+
+
 @pytest.mark.contract(any_spark=True)
 def test_streams_give_the_orphans_of_batch_dataframes(spark: SparkSession, tmp_path: Path) -> None:
     assert_stream_equals_batch(
@@ -155,7 +159,7 @@ def test_streams_give_the_orphans_of_batch_dataframes(spark: SparkSession, tmp_p
             _kinds(served, clicked).stream() if served.isStreaming else _kinds(served, clicked).batch()
         ),
         (_SERVED, _IMPRESSIONS),
-        (_CLICKED, sorted(_EVENTS, key=lambda row: row[3] or at(0))),
+        (_CLICKED, sorted(_EVENTS, key=_time_of)),
     )
 
 

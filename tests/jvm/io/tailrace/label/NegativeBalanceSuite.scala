@@ -91,7 +91,7 @@ final class NegativeBalanceSuite extends AnyFunSuite with ScalaCheckPropertyChec
     }
   }
 
-  test("where windows have few positives, too many negatives are kept on average, by the bound of the guide") {
+  test("with few positives in a window, too many negatives are kept on average, by the bound of the guide") {
     val negatives = 100000L
     Seq(0.1, 1.0, 3.0).foreach { mean =>
       // The probabilities of Poisson.

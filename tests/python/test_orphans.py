@@ -163,6 +163,33 @@ def test_streams_give_the_orphans_of_batch_dataframes(spark: SparkSession, tmp_p
     )
 
 
+def test_a_ratio_neither_counts_an_orphan_nor_leaves_it_out(stream_test: StreamTest) -> None:
+    served = stream_test.source("user long, served timestamp")
+    clicks = stream_test.source("user long, clicked timestamp")
+    examples = (
+        tailrace.examples(
+            served.frame.withWatermark("served", "10 seconds"), on="user", time="served", orphans=True
+        )
+        .label(
+            "click", clicks.frame.withWatermark("clicked", "10 seconds"), time="clicked", after="30 seconds"
+        )
+        .sample(ratio={"click": 1}, seed=7)
+    )
+    with stream_test.query(examples.stream()) as query:
+        for start in (0, 100, 200):
+            served.add(*((user, at(start + user)) for user in range(40)))
+            clicks.add(*((user, at(start + user + 3)) for user in [*range(5), *range(100, 130)]))
+            query.run()
+        served.add((500, at(9000)))
+        clicks.add((501, at(9000)))
+        query.run()
+        orphans = [row for row in query.rows() if row["_mark"] == "unmatched_right"]
+        assert len(orphans) == 3 * 30
+        assert {row["weight"] for row in orphans} == {None}
+        assert query.total("balancedPositives") == 3 * 5
+        assert query.total("balancedNegatives") == 3 * 35
+
+
 def test_no_sample_leaves_an_orphan_out(stream_test: StreamTest) -> None:
     served, clicked = stream_test.source(_SERVED), stream_test.source(_CLICKED)
     sampled = _kinds(served.frame, clicked.frame).sample({"true": 0.0}, seed=7)

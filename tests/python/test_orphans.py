@@ -93,8 +93,8 @@ def _kinds(impressions: DataFrame, events: DataFrame, **options: Any) -> tailrac
     )
 
 
-_IMPRESSIONS = [(1, 7, at(0)), (2, 8, at(30)), (3, None, at(31))]
-_EVENTS = [
+_IMPRESSIONS: list[tuple[Any, ...]] = [(1, 7, at(0)), (2, 8, at(30)), (3, None, at(31))]
+_EVENTS: list[tuple[Any, ...]] = [
     (11, 7, "click", at(5)),
     (12, 7, "click", at(40)),  # in the longer window only: not an orphan
     (13, 7, "click", at(61)),
@@ -104,6 +104,7 @@ _EVENTS = [
     (17, None, "buy", at(33)),
     (18, None, "other", None),  # an event of both windows, without a time
 ]
+_IN_ORDER: list[tuple[Any, ...]] = sorted(_EVENTS, key=lambda row: row[3] or at(0))
 _ORPHANS = [
     ([13], [13], [], "unmatched_right"),
     ([], [], [14], "unmatched_right"),
@@ -155,7 +156,7 @@ def test_streams_give_the_orphans_of_batch_dataframes(spark: SparkSession, tmp_p
             _kinds(served, clicked).stream() if served.isStreaming else _kinds(served, clicked).batch()
         ),
         (_SERVED, _IMPRESSIONS),
-        (_CLICKED, sorted(_EVENTS, key=lambda row: row[3] or at(0))),
+        (_CLICKED, _IN_ORDER),
     )
 
 
@@ -290,7 +291,7 @@ def _crashed(spark: SparkSession, directory: Path, most: int, by: str) -> None:
     def read(root: Path) -> list[Any]:
         return list(spark.read.parquet(str(root / "out")).collect())
 
-    batches = [
+    batches: list[tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]] = [
         (_IMPRESSIONS, _EVENTS[:2]),
         ([(4, 9, at(50))], _EVENTS[2:]),
         ([(5, 9, at(120))], [(21, 8, "click", at(100)), (22, 9, "buy", at(125))]),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
 
 from tailrace._bridge import arguments, calls
+from tailrace.errors import TailraceStateError
 
 if TYPE_CHECKING:
     import os
@@ -149,11 +150,12 @@ def backfill(
             up to which the tables are complete; by name of the table if they differ. None: all rows of the
             table are history, and all of the stream are live. Then the stream must begin exactly behind the
             table, for instance at the offsets of Kafka at which the table's read ended.
-        checkpoint: the query's checkpointLocation: a new directory, or that of the same backfill.
+        checkpoint: the query's checkpointLocation: a new directory, or that of the same backfill. With a
+            new one, the sink must be new, too.
         step: how much time a micro-batch reads. Each scans the tables for its rows, which tables that are
             partitioned or sorted by time answer from few files. A longer one needs more memory and disk.
-        dry_run: whether only to check the pipeline, and to read the tables' times and count. Nothing is
-            written.
+        dry_run: whether only to check the pipeline with the streams, and to read the tables' times and
+            count. Nothing is written. The checkpoint isn't compared with the arguments.
 
     Returns:
         How far the backfill is, and the live query.
@@ -248,7 +250,7 @@ def _check(frame: DataFrame, name: str, time: str, *, streams: bool) -> None:
     arguments.frame(frame, f"{argument}[{name!r}]")
     if frame.isStreaming != streams:
         raise arguments.refused(_CALL, argument, name, "a stream" if streams else "a batch DataFrame")
-    calls.check_time(frame, _CALL, "time", time)
+    calls.check_time(frame, _CALL, f"time[{name!r}]", time)
 
 
 def _check_types(name: str, table: DataFrame, stream: DataFrame) -> None:
@@ -258,8 +260,22 @@ def _check_types(name: str, table: DataFrame, stream: DataFrame) -> None:
         kind = column.dataType.simpleString()
         allowed = wanted.get(column.name, kind)
         if kind != allowed:
-            given = f"{name}.{column.name} {kind}"
-            raise arguments.refused(_CALL, "streams", given, f"{allowed}, as in the table")
+            text = (
+                f"`streams[{name!r}]` of {_CALL} has the column `{column.name}` of the type {kind}, and the "
+                f"table has {allowed}. Cast it on one side, so that both have the same type."
+            )
+            raise TailraceStateError(
+                text,
+                condition="TAILRACE_COLUMN_TYPE",
+                parameters={
+                    "call": _CALL,
+                    "argument": f"streams[{name!r}]",
+                    "column": column.name,
+                    "frame": "the stream",
+                    "type": kind,
+                    "expected": allowed,
+                },
+            )
 
 
 def _micros(moment: dt.datetime) -> int:
@@ -360,7 +376,11 @@ def _writer(
 ) -> DataStreamWriter:
     writer = pipeline(**streams)
     # PySpark has a class for each kind of session.
-    if not any(kind.__name__ == "DataStreamWriter" for kind in type(writer).__mro__):
+    kinds = {kind.__name__ for kind in type(writer).__mro__}
+    if "StreamingQuery" in kinds:
+        # Otherwise it would write to the sink while its starter looks for the error.
+        cast("StreamingQuery", writer).stop()
+    if "DataStreamWriter" not in kinds:
         raise TypeError(
             f"The pipeline returned {type(writer).__name__}, and must return a DataStreamWriter that isn't "
             'started: `return frame.writeStream.format("parquet").option("path", ...)`.'

@@ -113,6 +113,9 @@ def preflight(
     arguments.frame(right, "right")
     lefts, rights = arguments.Columns(CALL, left), arguments.Columns(CALL, right)
     pairs = arguments.keys(on, lefts, rights)
+    for pair in pairs:
+        for frame, key in zip((left, right), pair, strict=True):
+            calls.check_column(frame, CALL, "on", key)
     ranks = sketches.ranks(quantiles, CALL, "quantiles")
     spark = left.sparkSession
     asked = _Asked(

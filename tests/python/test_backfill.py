@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -444,7 +444,7 @@ def test_wrong_arguments_are_refused(spark: SparkSession, tmp_path: Path) -> Non
     tables = scene.tables([Row(1, 1, 5)], [Row(2, 1, 6)])
     with _refused("`tables` of tailrace.backfill is 'left'. It has to be a batch DataFrame"):
         scene.backfill({**tables, "left": scene.streams()["left"]}, at(600))
-    with _refused("`time` of tailrace.backfill"):
+    with _refused("`time.'right'.` of tailrace.backfill names the column `r_note`"):
         scene.backfill(tables, at(600), time={"left": "l_ts", "right": "r_note"})
     many = spark.range(100_001).selectExpr(
         "id AS l_id", "1L AS key", "timestamp_micros(id) AS l_ts", "'' AS l_note"
@@ -466,12 +466,24 @@ def test_wrong_arguments_are_refused(spark: SparkSession, tmp_path: Path) -> Non
             until=at(600),
             checkpoint=tmp_path / "c",
         )
+    with _refused("returned StreamingQuery", TypeError):
+        tailrace.backfill(
+            lambda **streams: cast(
+                "Any", scene.pipeline(**streams).option("checkpointLocation", f"{tmp_path}/own").start()
+            ),
+            tables,
+            scene.streams(),
+            time=_TIME,
+            until=at(600),
+            checkpoint=tmp_path / "c",
+        )
+    assert not spark.streams.active
     with _refused("`streams` has nothing for the table 'right'", TypeError):
         scene.backfill(tables, at(600), streams={"left": scene.streams()["left"]})
     with _refused("`streams` of tailrace.backfill is 'left'. It has to be a stream"):
         scene.backfill(tables, at(600), streams=tables)
     other = scene.streams()["right"].withColumn("key", f.col("key").cast("int"))
-    with _refused("is 'right.key int'. It has to be bigint, as in the table"):
+    with _refused("has the column `key` of the type int, and the table has bigint. Cast it"):
         scene.backfill(tables, at(600), streams={**scene.streams(), "right": other})
     # Before any row of history is read.
     fewer = {**scene.streams(), "left": scene.streams()["left"].drop("l_id")}

@@ -179,6 +179,7 @@ def test_a_run_of_the_stream_measures_what_was_expected(spark: SparkSession, tmp
             {"right_arrival": "r_note"},
             "TAILRACE_COLUMN_TYPE.*`right_arrival` names the column r_note, .* string",
         ),
+        ({"on": "impression_id"}, "TAILRACE_COLUMN_NOT_FOUND.*`on` of .*`impression_id`"),
         ({"left_arrival": "when"}, "TAILRACE_COLUMN_NOT_FOUND.*`when`"),
         ({}, "TAILRACE_OPTION_INVALID.*`left` of .* without rows that have a time and a key"),
     ],

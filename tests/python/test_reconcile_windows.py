@@ -215,6 +215,9 @@ def test_the_command_tells_a_scheduler_what_differs(spark: SparkSession, tmp_pat
     assert unknown.returncode == 1, unknown.stderr
     assert "2 differences" in unknown.stdout
     assert "1 of them unexplained" in unknown.stdout
+    other = _command(tmp_path, "pipeline:side")
+    assert other.returncode == 1
+    assert "side of pipeline can't be called with the Spark session alone" in other.stderr
     replaced = _command(
         tmp_path,
         "pipeline:shared",

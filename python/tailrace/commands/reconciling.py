@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import inspect
 import json
 import sys
 from dataclasses import asdict
@@ -138,9 +139,18 @@ def _defined(spark: SparkSession, place: str, name: str) -> Any:  # noqa: ANN401
         sys.path.insert(0, str(Path.cwd()))
         module = importlib.import_module(place)
     if not hasattr(module, name):
-        raise TypeError(f"{place} has no {name}.")
+        raise TypeError(f"{place} has no {name}: name a variable or a function of it.")
     value = getattr(module, name)
-    return value(spark) if callable(value) else value
+    if not callable(value):
+        return value
+    try:
+        inspect.signature(value).bind(spark)
+    except TypeError as error:
+        raise TypeError(
+            f"{name} of {place} can't be called with the Spark session alone: {error}. Name a variable, or a "
+            "function that takes the session and returns the definition."
+        ) from None
+    return value(spark)
 
 
 def _reconciled(spark: SparkSession, parsed: argparse.Namespace, definition: Any) -> Reconciliation:  # noqa: ANN401

@@ -154,8 +154,8 @@ def backfill(
             new one, the sink must be new, too.
         step: how much time a micro-batch reads. Each scans the tables for its rows, which tables that are
             partitioned or sorted by time answer from few files. A longer one needs more memory and disk.
-        dry_run: whether only to check the pipeline with the streams, and to read the tables' times and
-            count. Nothing is written. The checkpoint isn't compared with the arguments.
+        dry_run: whether only to check the pipeline and the checkpoint, and to read the tables' times and
+            count. Nothing is written.
 
     Returns:
         How far the backfill is, and the live query.
@@ -182,18 +182,22 @@ def backfill(
     plan, counted = state.get("plan"), dict[str, _Counted]()
     if plan is None:
         counted = {name: _count(tables[name], *end, micros) for name, end in ends.items()}
+        _warn_of_gaps(counted, ends, micros)
     starts = plan["starts"] if plan else _starts(counted.values(), micros)
-    if not dry_run:
-        named = [
-            {"name": name, "until": None if end is None else _micros(end)} for name, (_, end) in ends.items()
-        ]
-        begun = calls.ask("begin_backfill", spark, checkpoint=path, streams=named, step=micros, starts=starts)
-        starts = begun["starts"]
-        if not state["handedOver"]:
+    named = [
+        {"name": name, "until": None if end is None else _micros(end)} for name, (_, end) in ends.items()
+    ]
+    begun = calls.ask(
+        "begin_backfill", spark, checkpoint=path, streams=named, step=micros, starts=starts, dry_run=dry_run
+    )
+    starts = begun["starts"]
+    if not state["handedOver"]:
+        history = _writer(pipeline, _sliced(tables, ends, starts), path)
+        if not dry_run:
             if not state["isWhole"]:
-                _read(pipeline, tables, ends, starts, path)
+                _read(history, path, len(starts))
             calls.ask("hand_over", spark, checkpoint=path)
-        state = calls.ask("backfill_state", spark, checkpoint=path)
+            state = calls.ask("backfill_state", spark, checkpoint=path)
     found = {name: table.counts for name, table in counted.items()} if plan is None else None
     return Backfill(path, len(starts), state["read"], state["handedOver"], found, None if dry_run else live)
 
@@ -307,6 +311,21 @@ def _count(table: DataFrame, time: str, until: dt.datetime | None, step: int) ->
     return _Counted(counts, {group.start for group in timed})
 
 
+def _warn_of_gaps(
+    tables: Mapping[str, _Counted], ends: Mapping[str, tuple[str, dt.datetime | None]], step: int
+) -> None:
+    """Rows of a stream between the end of its table and `until` are left out."""
+    for name, (_, until) in ends.items():
+        last = tables[name].counts.last
+        if until is not None and last is not None and until - last > step * _MICROSECOND:
+            _LOG.warning(
+                "TAILRACE_BACKFILL_GAP: the table %r ends at %s. Rows of its stream before %s are left out.",
+                name,
+                last,
+                until,
+            )
+
+
 def _moment(micros: int | None) -> dt.datetime | None:
     """A time, or the nearest one that Python has."""
     if micros is None:
@@ -329,15 +348,11 @@ def _starts(tables: Iterable[_Counted], step: int) -> list[int]:
     return sorted(starts) or [0]
 
 
-def _read(
-    pipeline: Callable[..., DataStreamWriter],
-    tables: Mapping[str, DataFrame],
-    ends: Mapping[str, tuple[str, dt.datetime | None]],
-    starts: list[int],
-    checkpoint: str,
-) -> None:
-    """Runs the pipeline over the steps that haven't been read."""
-    streams = {
+def _sliced(
+    tables: Mapping[str, DataFrame], ends: Mapping[str, tuple[str, dt.datetime | None]], starts: list[int]
+) -> dict[str, DataFrame]:
+    """The tables as streams, which read a step per micro-batch."""
+    return {
         name: calls.plan(
             "backfill_stream",
             tables[name],
@@ -348,9 +363,13 @@ def _read(
         )
         for name, (time, until) in ends.items()
     }
-    query = _writer(pipeline, streams, checkpoint).trigger(availableNow=True).start()
+
+
+def _read(history: DataStreamWriter, checkpoint: str, steps: int) -> None:
+    """Runs the query over the steps that haven't been read."""
+    query = history.trigger(availableNow=True).start()
     try:
-        _wait(query, checkpoint, len(starts))
+        _wait(query, checkpoint, steps)
     finally:
         query.stop()
 

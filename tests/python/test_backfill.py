@@ -410,6 +410,42 @@ def _refused(match: str, kind: type[Exception] = TailraceStateError) -> Any:  # 
     return pytest.raises(kind, match=match)
 
 
+def test_a_gap_behind_a_table_is_told(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene = Scene(spark, tmp_path, _labelled)
+    tables = scene.tables([Row(1, 1, 5)], [Row(2, 1, 590)])
+    scene.backfill(tables, at(600), dry_run=True)
+    told = [
+        record.getMessage() for record in caplog.records if "TAILRACE_BACKFILL_GAP" in record.getMessage()
+    ]
+    assert len(told) == 1
+    assert "the table 'left' ends at 2026-01-01 12:00:05+00:00" in told[0]
+
+
+def test_a_dry_run_refuses_what_the_call_refuses(spark: SparkSession, tmp_path: Path) -> None:
+    scene = Scene(spark, tmp_path, _labelled)
+    tables = scene.tables([Row(1, 1, 5)], [Row(2, 1, 6)])
+    with pytest.raises(AnalysisException, match="l_id"):
+        scene.backfill({**tables, "left": tables["left"].drop("l_id")}, at(600), dry_run=True)
+    scene.backfill(tables, at(600))
+    with _refused("steps of 5 minutes, not 2 minutes"):
+        scene.backfill(tables, at(600), step="2 minutes", dry_run=True)
+
+
+def test_a_backfill_that_has_read_nothing_may_be_another_one(spark: SparkSession, tmp_path: Path) -> None:
+    scene = Scene(spark, tmp_path, _labelled)
+    tables = scene.tables([Row(1, 1, 5)], [Row(2, 1, 6)])
+
+    def without_path(left: DataFrame, right: DataFrame) -> DataStreamWriter:
+        return _labelled(left, right).writeStream.format("parquet")
+
+    asked: Any = {"time": _TIME, "checkpoint": scene.checkpoint}
+    with pytest.raises(Exception, match="path"):
+        tailrace.backfill(without_path, tables, scene.streams(), until=at(600), **asked)
+    assert scene.backfill(tables, at(700)).done
+
+
 @pytest.mark.contract
 def test_another_backfill_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     scene = Scene(spark, tmp_path, _labelled)

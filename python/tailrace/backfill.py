@@ -140,10 +140,11 @@ def backfill(
             writer, with format and options, and doesn't start it. It is called for the streams, which checks
             them, and for the tables, and must make the same query both times.
         tables: batch DataFrames, by the names of the pipeline's arguments.
-        streams: a stream for each table. Columns of one name have the same type in both. Each stream has one
-            source: a union is made in the pipeline. Rows before `until` are filtered out, so a stream may
-            begin early, and should, by a margin for rows that were written out of order. It mustn't begin
-            later than `until`.
+        streams: a stream for each table. Columns of one name have the same type in both. The pipeline gets
+            them with the table's spelling and in its order, and those that only the stream has behind them.
+            Each stream has one source: a union is made in the pipeline. Rows before `until` are filtered
+            out, so a stream may begin early, and should, by a margin for rows that were written out of
+            order. It mustn't begin later than `until`.
         time: the event time of the tables, a timestamp column; by name of the table if they differ.
         until: rows of the tables before this time are history; rows from it on are live. A time with a zone,
             up to which the tables are complete; by name of the table if they differ. None: all rows of the
@@ -171,7 +172,9 @@ def backfill(
     for name, (column, _) in ends.items():
         _check(tables[name], name, column, streams=False)
         _check(streams[name], name, column, streams=True)
-        _check_types(name, tables[name], streams[name])
+    streams = {name: _as_in_table(streams[name], table) for name, table in tables.items()}
+    for name, table in tables.items():
+        _check_types(name, table, streams[name])
     path = arguments.path(checkpoint, "checkpoint")
     micros = calls.microseconds(spark, _CALL, "step", arguments.duration(step, "step"), least=1)
     # Faults of the pipeline are found before hours of history.
@@ -181,19 +184,32 @@ def backfill(
     if plan is None:
         counted = {name: _count(tables[name], *end, micros) for name, end in ends.items()}
     starts = plan["starts"] if plan else _starts(counted.values(), micros)
+    begun = calls.ask(
+        "begin_backfill",
+        spark,
+        checkpoint=path,
+        streams=_named(ends),
+        step=micros,
+        starts=starts,
+        dry=dry_run,
+    )
+    starts = begun["starts"]
     if not dry_run:
-        named = [
-            {"name": name, "until": None if end is None else _micros(end)} for name, (_, end) in ends.items()
-        ]
-        begun = calls.ask("begin_backfill", spark, checkpoint=path, streams=named, step=micros, starts=starts)
-        starts = begun["starts"]
         if not state["handedOver"]:
             if not state["isWhole"]:
-                _read(pipeline, tables, ends, starts, path)
+                _read(pipeline, tables, streams, ends, starts, path)
             calls.ask("hand_over", spark, checkpoint=path)
         state = calls.ask("backfill_state", spark, checkpoint=path)
     found = {name: table.counts for name, table in counted.items()} if plan is None else None
     return Backfill(path, len(starts), state["read"], state["handedOver"], found, None if dry_run else live)
+
+
+def _named(ends: Mapping[str, tuple[str, dt.datetime | None]]) -> list[dict[str, object]]:
+    """The streams as the checkpoint has them."""
+    return [
+        {"name": name, "time": time, "until": None if until is None else _micros(until)}
+        for name, (time, until) in ends.items()
+    ]
 
 
 def _session(tables: Mapping[str, DataFrame]) -> SparkSession:
@@ -249,6 +265,19 @@ def _check(frame: DataFrame, name: str, time: str, *, streams: bool) -> None:
     if frame.isStreaming != streams:
         raise arguments.refused(_CALL, argument, name, "a stream" if streams else "a batch DataFrame")
     calls.check_time(frame, _CALL, "time", time)
+
+
+def _as_in_table(stream: DataFrame, table: DataFrame) -> DataFrame:
+    """The stream with the table's order of columns, and its spelling of their names.
+
+    State that history makes has both. Spark's operators take a column for another one of its type, and those
+    of Tailrace refuse another name.
+    """
+    fold = str if table.sparkSession.conf.get("spark.sql.caseSensitive") == "true" else str.lower
+    wanted = {fold(name): name for name in table.columns}
+    places = {name: place for place, name in enumerate(wanted)}
+    ordered = sorted(stream.columns, key=lambda name: places.get(fold(name), len(places)))
+    return stream.select([arguments.named(name).alias(wanted.get(fold(name), name)) for name in ordered])
 
 
 def _check_types(name: str, table: DataFrame, stream: DataFrame) -> None:
@@ -316,23 +345,25 @@ def _starts(tables: Iterable[_Counted], step: int) -> list[int]:
 def _read(
     pipeline: Callable[..., DataStreamWriter],
     tables: Mapping[str, DataFrame],
+    streams: Mapping[str, DataFrame],
     ends: Mapping[str, tuple[str, dt.datetime | None]],
     starts: list[int],
     checkpoint: str,
 ) -> None:
     """Runs the pipeline over the steps that haven't been read."""
-    streams = {
+    history = {
         name: calls.plan(
             "backfill_stream",
             tables[name],
             frame=tables[name],
+            live=streams[name],
             event_time=time,
             until=None if until is None else _micros(until),
             starts=starts,
         )
         for name, (time, until) in ends.items()
     }
-    query = _writer(pipeline, streams, checkpoint).trigger(availableNow=True).start()
+    query = _writer(pipeline, history, checkpoint).trigger(availableNow=True).start()
     try:
         _wait(query, checkpoint, len(starts))
     finally:

@@ -53,6 +53,13 @@ def _paired(left: DataFrame, right: DataFrame) -> DataFrame:
     return _join(left, right, how="inner").select("l_id", "r_id")
 
 
+def _outer(left: DataFrame, right: DataFrame) -> DataFrame:
+    """Spark's own join, whose state has the columns by position."""
+    left, right = left.alias("l"), right.alias("r")
+    near = f.expr("l.key = r.key AND r_ts >= l_ts AND r_ts <= l_ts + INTERVAL 100 SECONDS")
+    return left.join(right, near, "left").select("l_id", "l_note", "r_id", "r_note")
+
+
 def _as_of(left: DataFrame, right: DataFrame) -> DataFrame:
     found = tailrace.as_of(left, right, on="key", left_time="l_ts", right_time="r_ts")
     return found.selectExpr("l_id", "features.r_id AS r_id")
@@ -122,6 +129,7 @@ def _of_hosts(left: DataFrame, right: DataFrame) -> DataFrame:
 _QUERIES: Mapping[str, Query] = {
     "join": _labelled,
     "inner": _paired,
+    "outer": _outer,
     "as_of": _as_of,
     "examples": _examples,
     "counted": _counted,
@@ -281,6 +289,29 @@ def test_any_border_will_do(spark: SparkSession, tmp_path: Path, name: str, seed
 
 
 @pytest.mark.contract
+@pytest.mark.parametrize("name", ["outer", "join"])
+def test_columns_that_tables_declare_otherwise(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """NOT NULL, in another order, with another spelling. Two columns of one type change places."""
+    left, right = ([row for row in rows if row.key is not None] for rows in _made(7, count=30))
+    scene = Scene(spark, tmp_path, _QUERIES[name])
+    (old, new), (known, later) = _split(left, 900), _split(right, 900)
+    tables = {
+        side: rows.selectExpr(
+            "coalesce(key, 0L) AS KEY",
+            f"coalesce({side[0]}_id, 0L) AS {side[0]}_id",
+            f"{side[0]}_note",
+            f"{side[0]}_ts",
+        )
+        for side, rows in scene.tables(old, known).items()
+    }
+    made = scene.backfill(tables, at(900))
+    _feed_all(scene, {"left": new, "right": later}, dict(zip(_SCHEMAS, _ENDS, strict=True)))
+    scene.run_live(made)
+    whole = scene.whole([*left, *_ENDS[0]], [*right, *_ENDS[1]])
+    assert scene.rows() == [row for row in whole if _is_emitted(row)]
+
+
+@pytest.mark.contract
 def test_a_border_by_position_and_a_time_of_its_own_for_each_stream(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -424,6 +455,12 @@ def test_another_backfill_is_refused(spark: SparkSession, tmp_path: Path) -> Non
         scene.backfill(tables, {"left": at(600), "right": None})
     with _refused("steps of 5 minutes, not 2 minutes"):
         scene.backfill(tables, at(600), step="2 minutes")
+    with _refused("steps of 5 minutes, not 2 minutes"):
+        scene.backfill(tables, at(600), step="2 minutes", dry_run=True)
+    twice = {side: frame.withColumn("seen", f.col(_TIME[side])) for side, frame in tables.items()}
+    streams = {side: frame.withColumn("seen", f.col(_TIME[side])) for side, frame in scene.streams().items()}
+    with _refused("time l_ts for 'left', not seen"):
+        scene.backfill(twice, at(600), streams=streams, time="seen")
 
 
 @pytest.mark.contract
@@ -437,6 +474,8 @@ def test_a_checkpoint_of_a_query_that_runs_already_is_refused(spark: SparkSessio
     with _refused("began without a backfill") as refused:
         scene.backfill(scene.tables([Row(3, 1, 5)], []), at(600))
     assert refused.value.condition == "TAILRACE_BACKFILL_OTHER_QUERY"
+    with _refused("began without a backfill"):
+        scene.backfill(scene.tables([Row(3, 1, 5)], []), at(600), dry_run=True)
 
 
 def test_wrong_arguments_are_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -67,14 +67,15 @@ private[tailrace] final class Backfill(session: SparkSession, checkpoint: String
 
   /** Notes what the backfill reads, or refuses another one than that which has begun.
     *
+    * @param dry whether it only refuses
     * @return the plan that has begun
     */
-  def begin(asked: BackfillPlan): BackfillPlan = SparkCheckpoint.readable(checkpoint) {
+  def begin(asked: BackfillPlan, dry: Boolean): BackfillPlan = SparkCheckpoint.readable(checkpoint) {
     if (session.conf.getOption(Backfill.NamedSources).exists(_.toBoolean)) throw BackfillErrors.namedSources()
     val found = file.find
     if (found.isEmpty && new SparkCheckpoint(root, conf).begunBatches.nonEmpty)
       throw BackfillErrors.otherQuery(checkpoint)
-    val plan = found.getOrElse(file.write(asked))
+    val plan = found.getOrElse(if (dry) asked else file.write(asked))
     plan.difference(asked).foreach(difference => throw BackfillErrors.changed(checkpoint, difference))
     plan
   }
@@ -110,9 +111,19 @@ private[tailrace] object Backfill {
   private def withoutSlices(entry: Array[String]): String =
     entry.map(line => if (SliceOffset.parse(line).isEmpty) line else Unread).mkString("\n")
 
-  /** A table as a stream. */
-  def stream(table: DataFrame, time: String, slices: Slices, until: Option[Long]): DataFrame = {
+  /** A table as a stream.
+    *
+    * @param live the stream that follows
+    */
+  def stream(
+      table: DataFrame,
+      live: DataFrame,
+      time: String,
+      slices: Slices,
+      until: Option[Long]
+  ): DataFrame = {
     val session = SparkPlans.session(table)
-    SparkPlans.toFrame(session, FrameStream.of(session, new SlicedTable(table, time, slices, until)))
+    val parts = new SlicedTable(table, time, slices, until, live.schema)
+    SparkPlans.toFrame(session, FrameStream.of(session, parts))
   }
 }

@@ -11,9 +11,10 @@ import io.tailrace.common.{TailraceAnalysisException, TimeSpan}
 
 /** A stream of a backfill.
   *
+  * @param time  the column by which its table is sliced
   * @param until the time from which on rows are live, in microseconds; none: all rows of the table are history
   */
-final case class BackfilledStream(name: String, until: Option[Long])
+final case class BackfilledStream(name: String, time: String, until: Option[Long])
 
 /** What a backfill reads. A start after a crash reads the same slices.
   *
@@ -29,7 +30,9 @@ final case class BackfillPlan(streams: Seq[BackfilledStream], step: Long, starts
     if (names(this) != names(asked)) Some(s"the streams ${names(this)}, not ${names(asked)}")
     else
       streams.sortBy(_.name).zip(asked.streams.sortBy(_.name)).collectFirst {
-        case (begun, other) if begun != other =>
+        case (begun, other) if begun.time != other.time =>
+          s"time ${begun.time} for '${begun.name}', not ${other.time}"
+        case (begun, other) if begun.until != other.until =>
           s"until ${end(begun.until)} for '${begun.name}', not ${end(other.until)}"
       } orElse Option.when(step != asked.step) {
         s"steps of ${TimeSpan.ofMicros(step)}, not ${TimeSpan.ofMicros(asked.step)}"

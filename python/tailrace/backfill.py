@@ -34,7 +34,7 @@ _POLL_SECONDS = 1
 
 @dataclass(frozen=True)
 class HistoryTable:
-    """What a table of a backfill has.
+    """The rows of a table of a backfill.
 
     Attributes:
         rows: how many rows the backfill reads.
@@ -62,7 +62,7 @@ class Backfill:
 
     Attributes:
         checkpoint: the query's checkpointLocation.
-        steps: how many steps the history takes, a micro-batch each.
+        steps: how many steps the history takes, one per micro-batch.
         read: how many of them are complete.
         done: whether all are, and the checkpoint is ready for the live streams.
         tables: what the tables have, by name. None if the backfill had begun before: they aren't read again.
@@ -141,10 +141,11 @@ def backfill(
             writer, with format and options, and doesn't start it. It is called for the streams, which checks
             them, and for the tables, and must make the same query both times.
         tables: batch DataFrames, by the names of the pipeline's arguments.
-        streams: a stream for each table. Columns of one name have the same type in both. Each stream has one
-            source: a union is made in the pipeline. Rows before `until` are filtered out, so a stream may
-            begin early, and should, by a margin for rows that were written out of order. It mustn't begin
-            later than `until`.
+        streams: a stream for each table. Columns of one name have the same type in both. The pipeline gets
+            them with the table's spelling and in its order, and those that only the stream has behind them.
+            Each stream has one source: a union is made in the pipeline. Rows before `until` are filtered
+            out, so a stream may begin early, and should, by a margin for rows that were written out of
+            order. It mustn't begin later than `until`.
         time: the event time of the tables, a timestamp column; by name of the table if they differ.
         until: rows of the tables before this time are history; rows from it on are live. A time with a zone,
             up to which the tables are complete; by name of the table if they differ. None: all rows of the
@@ -173,7 +174,9 @@ def backfill(
     for name, (column, _) in ends.items():
         _check(tables[name], name, column, streams=False)
         _check(streams[name], name, column, streams=True)
-        _check_types(name, tables[name], streams[name])
+    streams = {name: _as_in_table(streams[name], table) for name, table in tables.items()}
+    for name, table in tables.items():
+        _check_types(name, table, streams[name])
     path = arguments.path(checkpoint, "checkpoint")
     micros = calls.microseconds(spark, _CALL, "step", arguments.duration(step, "step"), least=1)
     # Faults of the pipeline are found before hours of history.
@@ -184,15 +187,18 @@ def backfill(
         counted = {name: _count(tables[name], *end, micros) for name, end in ends.items()}
         _warn_of_gaps(counted, ends, micros)
     starts = plan["starts"] if plan else _starts(counted.values(), micros)
-    named = [
-        {"name": name, "until": None if end is None else _micros(end)} for name, (_, end) in ends.items()
-    ]
     begun = calls.ask(
-        "begin_backfill", spark, checkpoint=path, streams=named, step=micros, starts=starts, dry_run=dry_run
+        "begin_backfill",
+        spark,
+        checkpoint=path,
+        streams=_named(ends),
+        step=micros,
+        starts=starts,
+        dry=dry_run,
     )
     starts = begun["starts"]
     if not state["handedOver"]:
-        history = _writer(pipeline, _sliced(tables, ends, starts), path)
+        history = _writer(pipeline, _sliced(tables, streams, ends, starts), path)
         if not dry_run:
             if not state["isWhole"]:
                 _read(history, path, len(starts))
@@ -200,6 +206,14 @@ def backfill(
             state = calls.ask("backfill_state", spark, checkpoint=path)
     found = {name: table.counts for name, table in counted.items()} if plan is None else None
     return Backfill(path, len(starts), state["read"], state["handedOver"], found, None if dry_run else live)
+
+
+def _named(ends: Mapping[str, tuple[str, dt.datetime | None]]) -> list[dict[str, object]]:
+    """The streams as the checkpoint has them."""
+    return [
+        {"name": name, "time": time, "until": None if until is None else _micros(until)}
+        for name, (time, until) in ends.items()
+    ]
 
 
 def _session(tables: Mapping[str, DataFrame]) -> SparkSession:
@@ -255,6 +269,19 @@ def _check(frame: DataFrame, name: str, time: str, *, streams: bool) -> None:
     if frame.isStreaming != streams:
         raise arguments.refused(_CALL, argument, name, "a stream" if streams else "a batch DataFrame")
     calls.check_time(frame, _CALL, f"time[{name!r}]", time)
+
+
+def _as_in_table(stream: DataFrame, table: DataFrame) -> DataFrame:
+    """The stream with the table's order of columns, and its spelling of their names.
+
+    State that history makes has both. Spark's operators take a column for another one of its type, and those
+    of Tailrace refuse another name.
+    """
+    fold = str if table.sparkSession.conf.get("spark.sql.caseSensitive") == "true" else str.lower
+    wanted = {fold(name): name for name in table.columns}
+    places = {name: place for place, name in enumerate(wanted)}
+    ordered = sorted(stream.columns, key=lambda name: places.get(fold(name), len(places)))
+    return stream.select([arguments.named(name).alias(wanted.get(fold(name), name)) for name in ordered])
 
 
 def _check_types(name: str, table: DataFrame, stream: DataFrame) -> None:
@@ -337,19 +364,22 @@ def _moment(micros: int | None) -> dt.datetime | None:
 
 
 def _starts(tables: Iterable[_Counted], step: int) -> list[int]:
-    """Of all steps that have a row. Without rows there is one: the live query resumes after a micro-batch."""
+    """The starts of all steps with rows; at least one, because the live query resumes after a micro-batch."""
     starts = set[int]().union(*(table.starts for table in tables))
     if len(starts) > _MOST_STEPS:
         asked, allowed = (
             dt.timedelta(microseconds=step),
-            f"so long that the tables have at most {_MOST_STEPS:,} steps",
+            f"a length with which the tables have at most {_MOST_STEPS:,} steps",
         )
         raise arguments.refused(_CALL, "step", asked, allowed)
     return sorted(starts) or [0]
 
 
 def _sliced(
-    tables: Mapping[str, DataFrame], ends: Mapping[str, tuple[str, dt.datetime | None]], starts: list[int]
+    tables: Mapping[str, DataFrame],
+    streams: Mapping[str, DataFrame],
+    ends: Mapping[str, tuple[str, dt.datetime | None]],
+    starts: list[int],
 ) -> dict[str, DataFrame]:
     """The tables as streams, which read a step per micro-batch."""
     return {
@@ -357,6 +387,7 @@ def _sliced(
             "backfill_stream",
             tables[name],
             frame=tables[name],
+            live=streams[name],
             event_time=time,
             until=None if until is None else _micros(until),
             starts=starts,

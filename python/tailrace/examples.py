@@ -266,7 +266,7 @@ class Examples:
                 is in the session's, too.
             on_stall: what happens when the label's stream has no rows while others have, and lags behind
                 them. "pause": all examples stay buffered; log and progress name it. "fail": the query ends.
-                "exclude": the watermark goes on without it until it has caught up. Examples that are emitted
+                "exclude": the watermark advances without it until it has caught up. Examples that are emitted
                 without events that may still arrive have "excluded" in a column `_mark`, and its events are
                 late: with `amend_for` of `examples` they amend these examples. Not with `horizons`. None: as
                 `examples` says. Labels of one DataFrame are excluded if all of them are, and fail if one is.

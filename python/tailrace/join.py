@@ -160,7 +160,7 @@ def join(
         on_stall: on streams, what happens when a side has had no rows for `stall_after` while the query had
             others, and its watermark is behind theirs, so that it holds back all rows. "pause": they stay
             buffered, and the log names the side. "fail": the query ends with an error. "exclude", with
-            how="left": the query's watermark goes on without the side until its own has caught up. Left rows
+            how="left": the query's watermark advances without the side until its own has caught up. Left rows
             that are emitted without right rows that may still arrive have "excluded" in a column `_mark`.
             Rows of the side are late then: with `amend_for`, right rows amend the left rows that were emitted
             without them. It may change at a restart. Not with `horizons`, `early` and release="decided".

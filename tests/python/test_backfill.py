@@ -53,6 +53,13 @@ def _paired(left: DataFrame, right: DataFrame) -> DataFrame:
     return _join(left, right, how="inner").select("l_id", "r_id")
 
 
+def _outer(left: DataFrame, right: DataFrame) -> DataFrame:
+    """Spark's own join, whose state has the columns by position."""
+    left, right = left.alias("l"), right.alias("r")
+    near = f.expr("l.key = r.key AND r_ts >= l_ts AND r_ts <= l_ts + INTERVAL 100 SECONDS")
+    return left.join(right, near, "left").select("l_id", "l_note", "r_id", "r_note")
+
+
 def _as_of(left: DataFrame, right: DataFrame) -> DataFrame:
     found = tailrace.as_of(left, right, on="key", left_time="l_ts", right_time="r_ts")
     return found.selectExpr("l_id", "features.r_id AS r_id")
@@ -122,6 +129,7 @@ def _of_hosts(left: DataFrame, right: DataFrame) -> DataFrame:
 _QUERIES: Mapping[str, Query] = {
     "join": _labelled,
     "inner": _paired,
+    "outer": _outer,
     "as_of": _as_of,
     "examples": _examples,
     "counted": _counted,
@@ -276,6 +284,29 @@ def test_any_border_will_do(spark: SparkSession, tmp_path: Path, name: str, seed
     until = random.Random(seed).choice([0, 1, 59, 60, 61, 600, 1799, 1800, 5000])
     scene = Scene(spark, tmp_path, _QUERIES[name])
     _run(scene, until, left, right)
+    whole = scene.whole([*left, *_ENDS[0]], [*right, *_ENDS[1]])
+    assert scene.rows() == [row for row in whole if _is_emitted(row)]
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("name", ["outer", "join"])
+def test_columns_that_tables_declare_otherwise(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """NOT NULL, in another order, with another spelling. Two columns of one type change places."""
+    left, right = ([row for row in rows if row.key is not None] for rows in _made(7, count=30))
+    scene = Scene(spark, tmp_path, _QUERIES[name])
+    (old, new), (known, later) = _split(left, 900), _split(right, 900)
+    tables = {
+        side: rows.selectExpr(
+            "coalesce(key, 0L) AS KEY",
+            f"coalesce({side[0]}_id, 0L) AS {side[0]}_id",
+            f"{side[0]}_note",
+            f"{side[0]}_ts",
+        )
+        for side, rows in scene.tables(old, known).items()
+    }
+    made = scene.backfill(tables, at(900))
+    _feed_all(scene, {"left": new, "right": later}, dict(zip(_SCHEMAS, _ENDS, strict=True)))
+    scene.run_live(made)
     whole = scene.whole([*left, *_ENDS[0]], [*right, *_ENDS[1]])
     assert scene.rows() == [row for row in whole if _is_emitted(row)]
 
@@ -438,7 +469,7 @@ def test_a_backfill_that_has_read_nothing_may_be_another_one(spark: SparkSession
     tables = scene.tables([Row(1, 1, 5)], [Row(2, 1, 6)])
 
     def without_path(left: DataFrame, right: DataFrame) -> DataStreamWriter:
-        return _labelled(left, right).writeStream.format("parquet")
+        return _with_watermarks(_labelled, "30 seconds")(left, right).writeStream.format("parquet")
 
     asked: Any = {"time": _TIME, "checkpoint": scene.checkpoint}
     with pytest.raises(Exception, match="path"):
@@ -460,6 +491,12 @@ def test_another_backfill_is_refused(spark: SparkSession, tmp_path: Path) -> Non
         scene.backfill(tables, {"left": at(600), "right": None})
     with _refused("steps of 5 minutes, not 2 minutes"):
         scene.backfill(tables, at(600), step="2 minutes")
+    with _refused("steps of 5 minutes, not 2 minutes"):
+        scene.backfill(tables, at(600), step="2 minutes", dry_run=True)
+    twice = {side: frame.withColumn("seen", f.col(_TIME[side])) for side, frame in tables.items()}
+    streams = {side: frame.withColumn("seen", f.col(_TIME[side])) for side, frame in scene.streams().items()}
+    with _refused("time l_ts for 'left', not seen"):
+        scene.backfill(twice, at(600), streams=streams, time="seen")
 
 
 @pytest.mark.contract
@@ -473,6 +510,8 @@ def test_a_checkpoint_of_a_query_that_runs_already_is_refused(spark: SparkSessio
     with _refused("began without a backfill") as refused:
         scene.backfill(scene.tables([Row(3, 1, 5)], []), at(600))
     assert refused.value.condition == "TAILRACE_BACKFILL_OTHER_QUERY"
+    with _refused("began without a backfill"):
+        scene.backfill(scene.tables([Row(3, 1, 5)], []), at(600), dry_run=True)
 
 
 def test_wrong_arguments_are_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -485,7 +524,7 @@ def test_wrong_arguments_are_refused(spark: SparkSession, tmp_path: Path) -> Non
     many = spark.range(100_001).selectExpr(
         "id AS l_id", "1L AS key", "timestamp_micros(id) AS l_ts", "'' AS l_note"
     )
-    with _refused("It has to be so long that the tables have at most 100,000 steps"):
+    with _refused("It has to be a length with which the tables have at most 100,000 steps"):
         scene.backfill({**tables, "left": many}, at(600), step="1 microsecond")
     with _refused("without a time zone", TypeError):
         scene.backfill(tables, dt.datetime(2026, 1, 1))

@@ -142,10 +142,10 @@ object PythonApi {
     },
     // A table as a stream of its slices.
     "backfill_stream" -> { document =>
-      val (table, time, slices) =
-        (frame(document), document("event_time").text, Slices(startsOf(document)))
+      val (table, live) = (frame(document), document("live").frame)
+      val (time, slices) = (document("event_time").text, Slices(startsOf(document)))
       val until = document.get("until").map(_.long)
-      _ => Backfill.stream(table, time, slices, until)
+      _ => Backfill.stream(table, live, time, slices, until)
     },
     // A batch DataFrame with values that Arrow and Python have.
     "readable" -> { document =>
@@ -247,10 +247,11 @@ object PythonApi {
     "begin_backfill" -> { document =>
       val (checkpoint, step) = (document("checkpoint").text, document("step").long)
       val streams = document("streams").list.map(_.document).map { one =>
-        BackfilledStream(one("name").text, one.get("until").map(_.long))
+        BackfilledStream(one("name").text, one("time").text, one.get("until").map(_.long))
       }
       val asked = BackfillPlan(streams, step, startsOf(document))
-      session => report(backfill(session, checkpoint).begin(asked))
+      val dry = document("dry").flag
+      session => report(backfill(session, checkpoint).begin(asked, dry))
     },
     "backfill_state" -> { document =>
       val checkpoint = document("checkpoint").text

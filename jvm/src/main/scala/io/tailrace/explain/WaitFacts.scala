@@ -121,7 +121,7 @@ final case class LabelStreamFacts(
     kind: StreamKind = StreamKind.Label
 )
 
-/** What a stream is to the user.
+/** The role of a stream, to the user.
   *
   * @param words   followed by its names: "label buy"
   * @param waiting the rows that it holds back

@@ -92,7 +92,7 @@ object WaitText {
   /** The warning of a stream that isn't waited for any longer. */
   def streamExcluded(facts: LabelStreamFacts): String =
     s"TAILRACE_STREAM_EXCLUDED: the stream of ${facts.kind.words} ${facts.labels.mkString(", ")} has had no rows for " +
-      s"${Durations.text(facts.idleMs * 1000)} while others had rows: ${readTo(facts)}. The watermark goes on without " +
+      s"${Durations.text(facts.idleMs * 1000)} while others had rows: ${readTo(facts)}. The watermark advances without " +
       "it until it has caught up"
 
   /** The warning of a partition that has stalled.

@@ -257,11 +257,11 @@ object JoinErrors {
   def optionConflict(argument: String, value: String): TailraceAnalysisException =
     refuse("TAILRACE_JOIN_OPTION_CONFLICT", "argument" -> argument, "value" -> value)
 
-  /** Of a label or of features. */
+  /** The policy of a label or of features. */
   private[tailrace] def labelStalled(stream: LabelStreamFacts): TailraceStateException =
     stalled("TAILRACE_EXAMPLES_STALLED", stream)
 
-  /** Of a side of a join. */
+  /** The policy of a side of a join. */
   private[tailrace] def sideStalled(stream: LabelStreamFacts): TailraceStateException =
     stalled("TAILRACE_JOIN_STALLED", stream)
 

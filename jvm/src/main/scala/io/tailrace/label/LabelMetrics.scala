@@ -54,7 +54,7 @@ object LabelMetrics {
     MatchedAtExpiry -> "matches found when the left row expired"
   )
 
-  /** Of examples whose negatives are sampled at a ratio, only. */
+  /** Only examples whose negatives are sampled at a ratio have these. */
   private val balanced = Seq(
     BalancedPositives -> "examples with an event of a label of the sample's ratio",
     BalancedNegatives -> "examples without an event of any of these labels, before the sample",

@@ -30,7 +30,7 @@ import io.tailrace.join.{JoinErrors, OnStall, PlannedJoin}
   */
 final case class LabelStreams(progress: Option[String], streams: Seq[LabelStream]) {
 
-  /** True if the watermark may go on without one of them. */
+  /** True if the watermark may advance without one of them. */
   def mayExclude: Boolean = streams.exists(_.onStall.policy == Policy.Exclude)
 
   /** In a batch job no stream stalls. Its rows have the same columns. */
@@ -145,7 +145,7 @@ private[label] final class LabelStalls(streams: Seq[LabelStream]) extends Loggin
 
     def mayBeExcluded: Boolean = stream.onStall.policy == Policy.Exclude
 
-    /** How far it has been read, in milliseconds. While it is excluded, Spark's tracker has a later time. */
+    /** The time up to which it has been read, in milliseconds. While it is excluded, Spark's tracker has a later time. */
     def readTo(times: Map[UUID, Option[Long]]): Option[Long] = {
       val nodes = stream.watermarks.toSeq
       val known = if (mayBeExcluded) nodes.map(own.get) else nodes.map(times.getOrElse(_, None))
@@ -260,7 +260,7 @@ private[label] final class LabelStalls(streams: Seq[LabelStream]) extends Loggin
   */
 private[label] final case class ExcludedStreams(readTo: Map[String, Option[Long]]) {
 
-  /** How far a stream has been read, if it is excluded. */
+  /** The time up to which a stream has been read, if it is excluded. */
   def of(stream: LabelStream): Option[Option[Long]] = {
     val found = stream.labels.flatMap(readTo.get)
     Option.when(found.nonEmpty)(if (found.contains(None)) None else found.flatten.minOption)

@@ -51,7 +51,7 @@ final case class BalanceStep(time: Long, positives: Seq[Long], negatives: Long) 
 
 object BalanceCounts {
 
-  /** A window has this many steps: so many entries a manifest has at most. */
+  /** The number of steps of a window, and so the maximum of entries in a manifest. */
   val StepsPerWindow = 16
 
   private def stepOf(through: Long, over: Long): Long = {

@@ -8,9 +8,9 @@ import io.tailrace.checkpoint.SparkCheckpoint
 import io.tailrace.common.LiteralPath
 import io.tailrace.ops.rewrite.StoppedQuery
 
-/** How far a backfill is.
+/** The progress of a backfill.
   *
-  * @param plan       none: it hasn't begun
+  * @param plan       none: its first micro-batch hasn't begun
   * @param read       slices of micro-batches that are complete
   * @param isWhole    whether all are, and no further micro-batch has begun
   * @param handedOver whether the query resumes with its live sources
@@ -22,7 +22,7 @@ final case class BackfillState(
     handedOver: Boolean
 )
 
-/** A query that reads history first, and then goes on with live sources, on one checkpoint:
+/** A query that reads history first, and then resumes with live sources, on one checkpoint:
   *
   * {{{
   *   tables ------+                            one micro-batch per slice of time: [[SlicedTable]]
@@ -49,12 +49,11 @@ private[tailrace] final class Backfill(session: SparkSession, checkpoint: String
   private val file = new BackfillFile(root, conf)
 
   def state(): BackfillState = SparkCheckpoint.readable(checkpoint) {
-    val found = file.find
     val log = new SparkCheckpoint(root, conf)
-    // Spark commits the newest batch, or none of this checkpoint has ended.
     val completed = log.newestCompleted
     val read = completed.flatMap(log.begun).fold(Seq.empty[SliceOffset])(_.sources.flatMap(SliceOffset.parse))
     val begun = log.begunBatches.lastOption
+    val found = begun.flatMap(_ => file.find)
     val handedOver = begun.exists(log.begun(_).exists(_.sources.forall(SliceOffset.parse(_).isEmpty)))
     BackfillState(
       found,
@@ -65,16 +64,19 @@ private[tailrace] final class Backfill(session: SparkSession, checkpoint: String
     )
   }
 
-  /** Notes what the backfill reads, or refuses another one than that which has begun.
+  /** Notes what the backfill reads, or refuses another one than that which has begun. One whose first micro-batch hasn't
+    * begun has read nothing, and is replaced.
     *
+    * @param dry whether it only refuses
     * @return the plan that has begun
     */
-  def begin(asked: BackfillPlan): BackfillPlan = SparkCheckpoint.readable(checkpoint) {
+  def begin(asked: BackfillPlan, dry: Boolean): BackfillPlan = SparkCheckpoint.readable(checkpoint) {
     if (session.conf.getOption(Backfill.NamedSources).exists(_.toBoolean)) throw BackfillErrors.namedSources()
-    val found = file.find
-    if (found.isEmpty && new SparkCheckpoint(root, conf).begunBatches.nonEmpty)
-      throw BackfillErrors.otherQuery(checkpoint)
-    val plan = found.getOrElse(file.write(asked))
+    val plan =
+      if (new SparkCheckpoint(root, conf).begunBatches.nonEmpty)
+        file.find.getOrElse(throw BackfillErrors.otherQuery(checkpoint))
+      else if (dry) asked
+      else file.write(asked)
     plan.difference(asked).foreach(difference => throw BackfillErrors.changed(checkpoint, difference))
     plan
   }
@@ -110,9 +112,19 @@ private[tailrace] object Backfill {
   private def withoutSlices(entry: Array[String]): String =
     entry.map(line => if (SliceOffset.parse(line).isEmpty) line else Unread).mkString("\n")
 
-  /** A table as a stream. */
-  def stream(table: DataFrame, time: String, slices: Slices, until: Option[Long]): DataFrame = {
+  /** A table as a stream.
+    *
+    * @param live the stream that follows
+    */
+  def stream(
+      table: DataFrame,
+      live: DataFrame,
+      time: String,
+      slices: Slices,
+      until: Option[Long]
+  ): DataFrame = {
     val session = SparkPlans.session(table)
-    SparkPlans.toFrame(session, FrameStream.of(session, new SlicedTable(table, time, slices, until)))
+    val parts = new SlicedTable(table, time, slices, until, live.schema)
+    SparkPlans.toFrame(session, FrameStream.of(session, parts))
   }
 }

@@ -1,7 +1,7 @@
 package io.tailrace.ops.backfill
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
+import org.apache.hadoop.fs.Path
 import org.json4s.jackson.Serialization
 import org.json4s.{Formats, NoTypeHints}
 
@@ -11,25 +11,28 @@ import io.tailrace.common.{TailraceAnalysisException, TimeSpan}
 
 /** A stream of a backfill.
   *
+  * @param time  the column by which its table is sliced
   * @param until the time from which on rows are live, in microseconds; none: all rows of the table are history
   */
-final case class BackfilledStream(name: String, until: Option[Long])
+final case class BackfilledStream(name: String, time: String, until: Option[Long])
 
-/** What a backfill reads. A start after a crash reads the same slices.
+/** The slices and streams of a backfill. A start after a crash reads the same slices.
   *
   * @param step   how long a slice is, in microseconds
   * @param starts see [[Slices]]
   */
 final case class BackfillPlan(streams: Seq[BackfilledStream], step: Long, starts: IndexedSeq[Long]) {
 
-  /** What is different in another plan, for people. */
+  /** The first difference of another plan, for people. */
   private[backfill] def difference(asked: BackfillPlan): Option[String] = {
     def names(plan: BackfillPlan) = plan.streams.map(_.name).sorted.mkString(", ")
     def end(of: Option[Long]) = of.fold("none")(instant)
     if (names(this) != names(asked)) Some(s"the streams ${names(this)}, not ${names(asked)}")
     else
       streams.sortBy(_.name).zip(asked.streams.sortBy(_.name)).collectFirst {
-        case (begun, other) if begun != other =>
+        case (begun, other) if begun.time != other.time =>
+          s"time ${begun.time} for '${begun.name}', not ${other.time}"
+        case (begun, other) if begun.until != other.until =>
           s"until ${end(begun.until)} for '${begun.name}', not ${end(other.until)}"
       } orElse Option.when(step != asked.step) {
         s"steps of ${TimeSpan.ofMicros(step)}, not ${TimeSpan.ofMicros(asked.step)}"
@@ -51,8 +54,7 @@ private[backfill] final class BackfillFile(root: Path, conf: Configuration) {
 
   /** @return the plan that counts: of two that begin at once, one */
   def write(plan: BackfillPlan): BackfillPlan = {
-    try files.create(path)(_.write(checked.encode(Serialization.write(plan))))
-    catch { case _: FileAlreadyExistsException => () }
+    files.write(path)(_.write(checked.encode(Serialization.write(plan))))
     find.get
   }
 }

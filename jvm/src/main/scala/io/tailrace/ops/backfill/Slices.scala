@@ -2,7 +2,7 @@ package io.tailrace.ops.backfill
 
 import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.functions.{col, lit, timestamp_micros}
-import org.apache.spark.sql.tailrace.FrameParts
+import org.apache.spark.sql.tailrace.{FrameParts, FrameStream}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{Column, DataFrame}
 import org.json4s.JsonDSL._
@@ -47,7 +47,7 @@ final case class Slices(starts: IndexedSeq[Long]) {
   }
 }
 
-/** How many slices a stream of a backfill has read: `{"tailrace_slices":3,"of":30}` in Spark's log of offsets. */
+/** The number of slices that a stream of a backfill has read: `{"tailrace_slices":3,"of":30}` in Spark's log of offsets. */
 private[backfill] final case class SliceOffset(read: Int, of: Int) {
   def json: String = compact(render((SliceOffset.Read -> read) ~ (SliceOffset.Of -> of)))
   def isLast: Boolean = read == of
@@ -68,10 +68,17 @@ private[backfill] object SliceOffset {
   *
   * @param time  the column by which it is sliced
   * @param until rows from there on are left out; none: no rows are
+  * @param live  the columns of the stream that follows. State of a column that is NOT NULL can't be read by a stream in
+  *              which it is nullable, which most streams are in all columns
   */
-private[tailrace] final class SlicedTable(table: DataFrame, time: String, slices: Slices, until: Option[Long])
-    extends FrameParts {
-  override def columns: StructType = table.schema
+private[tailrace] final class SlicedTable(
+    table: DataFrame,
+    time: String,
+    slices: Slices,
+    until: Option[Long],
+    live: StructType
+) extends FrameParts {
+  override val columns: StructType = FrameStream.nullableAsEither(table.schema, live)
 
   override def next(offset: Option[String]): String = {
     val read = offset.fold(0)(of(_).read)

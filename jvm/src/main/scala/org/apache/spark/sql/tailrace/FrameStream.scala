@@ -1,7 +1,8 @@
 package org.apache.spark.sql.tailrace
 
 import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.expressions.{Alias, KnownNullable}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.connector.read.streaming.{
   Offset => ConnectorOffset,
   ReadLimit,
@@ -11,8 +12,10 @@ import org.apache.spark.sql.execution.streaming.runtime.StreamingExecutionRelati
 import org.apache.spark.sql.execution.streaming.{Offset, Source}
 import org.apache.spark.sql.types.StructType
 
-/** What a stream of the rows of a batch DataFrame consists of: a micro-batch reads one part. */
+/** The parts of a batch DataFrame that is read as a stream: a micro-batch reads one of them. */
 trait FrameParts {
+
+  /** Those of [[rows]], of which more may be nullable. */
   def columns: StructType
 
   /** The offset after the next part. At the end it is the same one.
@@ -45,7 +48,9 @@ final class FrameStream private (parts: FrameParts) extends Source with Supports
     val rows = parts.rows(start.map(_.json), end.json)
     // The plan's own leaves are those of a batch, which Spark refuses in a micro-batch.
     val planned = SparkPlans.execution(rows).toRdd
-    SparkPlans.session(rows).internalCreateDataFrame(planned, rows.schema, isStreaming = true)
+    val session = SparkPlans.session(rows)
+    val part = session.internalCreateDataFrame(planned, parts.columns, isStreaming = true)
+    SparkPlans.toFrame(session, FrameStream.keepingNullable(part.queryExecution.analyzed))
   }
 
   override def stop(): Unit = ()
@@ -57,6 +62,27 @@ object FrameStream {
   /** @return a relation that a streaming query may read */
   def of(session: SparkSession, parts: FrameParts): LogicalPlan =
     StreamingExecutionRelation(new FrameStream(parts), session)
+
+  /** A query's filters, `key IS NOT NULL` of a join for instance, otherwise make columns NOT NULL in the schema of its
+    * state, if nothing is between them and the rows. Above files there is a projection.
+    */
+  private def keepingNullable(rows: LogicalPlan): LogicalPlan = Project(
+    rows.output.map {
+      case column if column.nullable => Alias(KnownNullable(column), column.name)()
+      case column => column
+    },
+    rows
+  )
+
+  /** Columns in which null is where either of two has it. */
+  def nullableAsEither(columns: StructType, others: StructType): StructType = StructType(columns.map { one =>
+    others.find(_.name == one.name).fold(one) { other =>
+      one.copy(
+        dataType = StructType.unionLikeMerge(one.dataType, other.dataType),
+        nullable = one.nullable || other.nullable
+      )
+    }
+  })
 
   private final case class At(json: String) extends Offset
 }

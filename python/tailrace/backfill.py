@@ -30,6 +30,7 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 # Each step is a micro-batch, which takes some tenths of a second at least.
 _MOST_STEPS = 100_000
 _POLL_SECONDS = 1
+_GAP = "TAILRACE_BACKFILL_GAP"
 
 
 @dataclass(frozen=True)
@@ -346,7 +347,8 @@ def _warn_of_gaps(
         last = tables[name].counts.last
         if until is not None and last is not None and until - last > step * _MICROSECOND:
             _LOG.warning(
-                "TAILRACE_BACKFILL_GAP: the table %r ends at %s. Rows of its stream before %s are left out.",
+                "%s: the table %r ends at %s. Rows of its stream before %s are left out.",
+                _GAP,
                 name,
                 last,
                 until,

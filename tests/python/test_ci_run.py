@@ -47,6 +47,25 @@ echo after
     assert _lines(done) == ["one", "two", "three", "two", "three", "after"]
 
 
+def test_a_step_that_ended_before_it_was_waited_for_counts(functions: str, tmp_path: Path) -> None:
+    # As bash's `wait -n` does now and then: it knows no such job.
+    body = """
+one() { echo one; }
+two() { until [ -e late ]; do sleep 0.05; done; echo two; }
+three() { exit 3; }
+wait() {
+  if [ "$1" = -n ] && [ ! -e told ]; then touch told; sleep 0.3; touch late; return 127; fi
+  builtin wait "$@"
+}
+together one two || echo failed
+rm told late
+together three two || echo three has failed
+"""
+    done = _run(functions + body, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["one", "two", "two", "three has failed"]
+
+
 def test_all_others_run_to_their_end_and_those_that_failed_are_told_last(
     functions: str, tmp_path: Path
 ) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 def test_all_is_what_the_documentation_names() -> None:
     assert set(tailrace.__all__) == {
         "Attribution",
+        "Backfill",
         "Examples",
         "Preflight",
         "Reason",
@@ -39,6 +40,7 @@ def test_all_is_what_the_documentation_names() -> None:
         "__version__",
         "accurate_watermark",
         "as_of",
+        "backfill",
         "configure",
         "erase",
         "examples",

@@ -36,7 +36,7 @@ def test_the_guides_join_the_other_way_round_finds_labels_without_an_impression(
     }
     exec(pages.example(repository, "docs/guides/monitor.md", "orphans"), names)  # noqa: S102
     rows = as_dicts(names["orphans"])
-    found = {(row["user_id"], second(row["clicked_at"])) for row in rows}
+    found = {(row["user_id"], second(row["labels"][0]["clicked_at"])) for row in rows}
     assert found == {(7, -1), (7, 1801), (9, 5), (None, 5)}
     matched = tailrace.join(
         names["impressions"],

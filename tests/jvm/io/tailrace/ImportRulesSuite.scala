@@ -12,7 +12,7 @@ import io.tailrace.testkit.ScalaSources
   *   connect                     calls of Spark Connect's clients, as api takes them
   *   api, the extension          all of them
   *   examples                    several labels on one label join, and their features
-  *   ops.why  ops.rescale  ops.erase  ops.exchange
+  *   ops.why  ops.rescale  ops.erase  ops.exchange  ops.backfill
   *                               offline tools, for stopped queries and for those that run: they explain missing
   *                               output, and write the state of a stopped query anew
   *   ops.inspect  ops.rewrite    what the tools share: the files that the capabilities keep, and a checkpoint that
@@ -93,6 +93,7 @@ final class ImportRulesSuite extends AnyFunSuite {
     "ops.rewrite" -> (ofCapabilities + "join"),
     "ops.rescale" -> (ofCapabilities + "join" + "ops.rewrite"),
     "ops.exchange" -> (ofCapabilities + "join" + "ops.rewrite" + "ops.inspect"),
+    "ops.backfill" -> (ofCapabilities + "ops.rewrite"),
     "ops.erase" -> (ofCapabilities + "join" + "ops.rewrite" + "ops.inspect"),
     "ops.inspect" -> (ofCapabilities ++ Set("join", "replay", "watermark", "sync", "recursion")),
     "api" -> (ofCapabilities ++ Set(
@@ -109,6 +110,7 @@ final class ImportRulesSuite extends AnyFunSuite {
       "ops.rescale",
       "ops.erase",
       "ops.exchange",
+      "ops.backfill",
       "testing"
     )),
     "connect" -> Set("api", "common", "testing"),

@@ -103,7 +103,7 @@ class TailraceSuite extends SparkSuite {
     val right: DataFrame = rows.map(r => Engaged(r.k, r.t, r.id)).toDF()
     val named = """"left": {"frame": 0}, "right": {"frame": 1}, "on": [["k", "k"]], "left_time": "t",
       "right_time": "rt", "after": 10000000, "before": "0 seconds", "how": "left", "into": "labels", "match": "last",
-      "on_late": "drop", "emit": "all", "release": "closed", "one_to_one": false"""
+      "on_late": "drop", "emit": "all", "release": "closed", "one_to_one": false, "orphans": false, "on_stall": "pause" """
     def join(more: String*) = PythonApi
       .call(spark, "join", (named +: more).mkString("{", ", ", "}"), List(left, right).asJava, Nil.asJava)
       .asInstanceOf[DataFrame]

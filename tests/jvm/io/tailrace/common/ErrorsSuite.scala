@@ -12,6 +12,7 @@ import io.tailrace.connect.ConnectErrors
 import io.tailrace.examples.ExampleErrors
 import io.tailrace.explain.{LabelStreamFacts, StreamKind}
 import io.tailrace.join.JoinErrors
+import io.tailrace.ops.backfill.BackfillErrors
 import io.tailrace.ops.erase.EraseErrors
 import io.tailrace.ops.exchange.ExchangeErrors
 import io.tailrace.ops.rescale.RescaleErrors
@@ -135,6 +136,10 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_STATE_RESCALE_CUT_OFF" -> RescaleErrors.cutOff("P", 7, 4),
     "TAILRACE_STATE_RESCALE_IN_USE" -> RescaleErrors.inUse("P"),
     "TAILRACE_STATE_RESCALE_KEYS" -> RewriteErrors.keysUnreadable("P", "id", cause),
+    "TAILRACE_BACKFILL_CHANGED" -> BackfillErrors.changed("P", "D"),
+    "TAILRACE_BACKFILL_NAMED_SOURCES" -> BackfillErrors.namedSources(),
+    "TAILRACE_BACKFILL_OTHER_QUERY" -> BackfillErrors.otherQuery("P"),
+    "TAILRACE_BACKFILL_UNFINISHED" -> BackfillErrors.unfinished("P", 3, 30),
     "TAILRACE_STATE_EXCHANGE_COLUMNS" -> ExchangeErrors.columns("left", Seq("a", "b")),
     "TAILRACE_STATE_EXCHANGE_EXISTS" -> RewriteErrors.destinationExists("P"),
     "TAILRACE_STATE_EXCHANGE_FAILED" -> RewriteErrors.failed("P", cause),
@@ -246,6 +251,7 @@ final class ErrorsSuite extends AnyFunSuite {
       ModeErrors,
       RecursionErrors,
       ReplayErrors,
+      BackfillErrors,
       EraseErrors,
       ExchangeErrors,
       RescaleErrors,

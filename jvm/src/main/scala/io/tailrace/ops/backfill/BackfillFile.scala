@@ -65,7 +65,7 @@ private[backfill] object BackfillFile {
   private implicit val formats: Formats = Serialization.formats(NoTypeHints)
 }
 
-private[backfill] object BackfillErrors {
+private[tailrace] object BackfillErrors {
 
   def otherQuery(checkpoint: String): TailraceAnalysisException =
     refuse("TAILRACE_BACKFILL_OTHER_QUERY", "checkpoint" -> checkpoint)

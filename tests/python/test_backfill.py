@@ -145,6 +145,9 @@ def _with_watermarks(query: Query, delay: str) -> Query:
     return watched
 
 
+_OF_EACH_RUN = {"join", "examples", "counted"}
+
+
 class Scene:
     """Rows of two sides: tables of history, files of the live streams, and a sink."""
 
@@ -255,7 +258,7 @@ def _run(scene: Scene, until: int, left: Sequence[Row], right: Sequence[Row]) ->
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.contract] if name in {"join", "examples", "counted"} else [])
+        pytest.param(name, marks=pytest.mark.contract if name in _OF_EACH_RUN else pytest.mark.slow)
         for name in _QUERIES
     ],
 )

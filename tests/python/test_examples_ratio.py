@@ -215,7 +215,10 @@ def test_a_stream_keeps_the_negatives_that_the_rule_says(
     assert abs(negatives - sum(left_out) - expected) < 4 * math.sqrt(expected)
 
 
-@pytest.mark.parametrize("numbers", [[4], [3], [1, 4]])
+@pytest.mark.parametrize(
+    "numbers",
+    [[1, 4], pytest.param([4], marks=pytest.mark.slow), pytest.param([3], marks=pytest.mark.slow)],
+)
 def test_a_rescaled_query_goes_on_with_the_counts_of_its_sources(
     spark: SparkSession, stream_test: StreamTest, numbers: list[int]
 ) -> None:

@@ -292,7 +292,7 @@ def test_any_border_will_do(spark: SparkSession, tmp_path: Path, name: str, seed
 
 
 @pytest.mark.contract
-@pytest.mark.parametrize("name", ["outer", "join"])
+@pytest.mark.parametrize("name", ["outer"])
 def test_columns_that_tables_declare_otherwise(spark: SparkSession, tmp_path: Path, name: str) -> None:
     """NOT NULL, in another order, with another spelling. Two columns of one type change places."""
     left, right = ([row for row in rows if row.key is not None] for rows in _made(7, count=30))
@@ -351,7 +351,6 @@ def test_a_program_that_starts_again_goes_on_with_the_live_query(spark: SparkSes
     assert scene.rows() == [row for row in whole if _is_emitted(row)]
 
 
-@pytest.mark.contract
 def test_a_checkpoint_is_rescaled_between_history_and_the_live_query(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -395,7 +394,6 @@ def test_a_dry_run_counts_and_writes_nothing(spark: SparkSession, tmp_path: Path
         made.live()
 
 
-@pytest.mark.contract
 def test_tables_without_rows_hand_over(spark: SparkSession, tmp_path: Path) -> None:
     scene = Scene(spark, tmp_path, _labelled)
     left, right = _made(4, count=20)
@@ -480,7 +478,6 @@ def test_a_backfill_that_has_read_nothing_may_be_another_one(spark: SparkSession
     assert scene.backfill(tables, at(700)).done
 
 
-@pytest.mark.contract
 def test_another_backfill_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     scene = Scene(spark, tmp_path, _labelled)
     tables = scene.tables([Row(1, 1, 5)], [Row(2, 1, 6)])
@@ -502,7 +499,6 @@ def test_another_backfill_is_refused(spark: SparkSession, tmp_path: Path) -> Non
         scene.backfill(twice, at(600), streams=streams, time="seen")
 
 
-@pytest.mark.contract
 def test_a_checkpoint_of_a_query_that_runs_already_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     scene = Scene(spark, tmp_path, _labelled)
     _feed_all(

@@ -98,6 +98,7 @@ def main() -> int:
     parser.add_argument("--hours", type=float, default=24.0, help="event time that they are spread over")
     parser.add_argument("--step", default="4 hours", help="of the backfill")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--name", default="backfill", help="of the result")
     parser.add_argument("--cold", type=int, default=1, help="rounds that aren't counted")
     a = parser.parse_args()
     costs: dict[str, list[Cost]] = {"backfill": [], "batch": []}
@@ -124,7 +125,7 @@ def main() -> int:
     lines = [*report.heading(str(vars(a))), "", *table(costs), ""]
     lines.append(f"backfill against batch, median of rounds: {rate:.3f}, by CPU {cpu:.3f} (bar {_BAR})")
     lines.append(f"backfill: {size / best / 1e6:.1f} MB of Parquet per second of CPU")
-    report.save("backfill", lines)
+    report.save(a.name, lines)
     return 0 if rate >= _BAR else 1
 
 

@@ -203,8 +203,7 @@ def backfill(
         if not dry_run:
             if not state["isWhole"]:
                 _read(history, path, len(starts))
-            calls.ask("hand_over", spark, checkpoint=path)
-            state = calls.ask("backfill_state", spark, checkpoint=path)
+            state = calls.ask("hand_over", spark, checkpoint=path)
     found = {name: table.counts for name, table in counted.items()} if plan is None else None
     return Backfill(path, len(starts), state["read"], state["handedOver"], found, None if dry_run else live)
 

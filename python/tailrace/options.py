@@ -7,7 +7,7 @@ The values of all arguments `on_<event>` are from one list:
     "emit"     the row is emitted as an ordinary one
     "fail"     the query ends with an error that names the row, the partition or the limit
     "pause"    the query waits
-    "exclude"  a partition doesn't count until it is back
+    "exclude"  a partition or a stream doesn't count until it is back
     "clamp"    an event time counts as if it were at the limit
 
 `Reason` has all values of the column `_mark`. It is null on ordinary rows:
@@ -16,6 +16,7 @@ The values of all arguments `on_<event>` are from one list:
     "unmatched_right"          `join`: a right row that no left row matches, with orphans
     "null_right"               `join`: a right row without a key or a time, with orphans
     "amended"                  `join`: the new group of a left row that has been emitted before
+    "excluded"                 `join`: a left row that is emitted without the rows of a stalled stream
     "replay"                   `filter_replays`: a record that was written again
     "duplicate"                `sync_join`: a further row of a key
     "future"                   `sync_join` and the watermarks: an event time too far ahead of the clock

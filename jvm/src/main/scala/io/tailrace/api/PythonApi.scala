@@ -259,10 +259,7 @@ object PythonApi {
     },
     "hand_over" -> { document =>
       val checkpoint = document("checkpoint").text
-      session => {
-        backfill(session, checkpoint).handOver()
-        JBool(true)
-      }
+      session => report(backfill(session, checkpoint).handOver())
     },
     "export_state" -> { document =>
       val (checkpoint, to, isDry) =

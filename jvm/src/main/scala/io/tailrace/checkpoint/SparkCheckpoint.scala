@@ -229,6 +229,12 @@ final case class BegunBatch(
 
 object SparkCheckpoint {
 
+  /** The offset of a source that hasn't been read: it begins by its own options. */
+  val Unread = "-"
+
+  /** Spark's setting by which the sources of a query have names. */
+  val NamedSources = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
+
   /** Runs code that opens a checkpoint that a user has named. */
   def readable[T](checkpoint: String)(read: => T): T = naming(read)(Errors.stateUnreadable(checkpoint, _))
 

@@ -1,8 +1,8 @@
 package io.tailrace.examples
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Project}
-import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.tailrace.{SparkPlans, StreamWatermarks}
 import org.apache.spark.sql.types.StructField
 
 import io.tailrace.common.{Durations, OwnNames, Policy, ProgressName, Side, TimeSpan}
@@ -245,7 +245,7 @@ private[tailrace] final class ExamplesResolution(
   /** Those whose stream the user has a policy for. */
   private def ofFeatures(options: ExampleOptions): Seq[LabelStream] = features.flatMap { case (plan, one) =>
     val stall = one.stall(options)
-    val nodes = plan.collect { case w: EventTimeWatermark => w.nodeId }.toSet
+    val nodes = StreamWatermarks.nodesIn(plan)
     Option.when(one.stallAfter.orElse(options.stallAfter).nonEmpty)(
       LabelStream(Seq(one.name), nodes, stall, StreamKind.Features)
     )

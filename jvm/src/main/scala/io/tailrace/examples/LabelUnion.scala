@@ -5,9 +5,9 @@ import java.util.Locale
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
-import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, Filter, LogicalPlan, Project, Union}
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project, Union}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
-import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.tailrace.{SparkPlans, StreamWatermarks}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{Column, Dataset}
 import org.apache.spark.unsafe.Platform
@@ -288,7 +288,7 @@ private[examples] final case class FoundLabel(
   def joinWindow: JoinWindow = if (isAttributed) window.withRivals else window
 
   /** The stream that it is of: those with the same watermark are one. */
-  def stream: Set[java.util.UUID] = plan.collect { case w: EventTimeWatermark => w.nodeId }.toSet
+  def stream: Set[java.util.UUID] = StreamWatermarks.nodesIn(plan)
 
   /** @param i      its number among the labels
     * @param keys   of the join

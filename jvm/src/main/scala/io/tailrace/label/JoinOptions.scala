@@ -3,9 +3,9 @@ package io.tailrace.label
 import java.util.Locale
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
-import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, Union}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Union}
 import org.apache.spark.sql.functions.lit
-import org.apache.spark.sql.tailrace.SparkPlans
+import org.apache.spark.sql.tailrace.{SparkPlans, StreamWatermarks}
 import org.apache.spark.sql.types.StructField
 
 import io.tailrace.common.{Arguments, CallDocument, Policy, Side, TimeSpan}
@@ -49,7 +49,7 @@ import io.tailrace.plan.{Columns, OwnColumns}
   * @param saltBuckets   the number of partitions of such a key, 2 to 1,024; each keeps the key's right rows; none: 8
   * @param onStall    "pause", "exclude" or "fail": the treatment of a side's stream that is idle while the other isn't
   * @param onLeftStall `onStall` of the left side; none: the same as of the right one
-  * @param stallAfter the idle time; none: a minute
+  * @param stallAfter the idle time; none: nobody watches the sides
   * @param call       the function that the user has called, for errors; `words` likewise: the user's words for the sides
   */
 final case class JoinOptions(
@@ -361,7 +361,7 @@ private[tailrace] final class JoinResolution(
     options.stalls
       .map { case (onLeft, onRight) =>
         def of(side: Side, plan: LogicalPlan, onStall: OnStall, after: Option[Long]) = {
-          val nodes = plan.collect { case w: EventTimeWatermark => w.nodeId }.toSet
+          val nodes = StreamWatermarks.nodesIn(plan)
           LabelStream(Seq(side.name), nodes, onStall, StreamKind.JoinSide, after)
         }
         val sides =

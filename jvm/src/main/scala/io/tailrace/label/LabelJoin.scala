@@ -142,8 +142,9 @@ object LabelJoinStrategy extends SparkStrategy {
 
   /** Pairs are due as soon as both rows are there: eager. Versions of a group are found by what their right rows' times
     * say, which eager matching drops: lazy. So are groups without an excluded stream, amended groups, orphans, and groups of
-    * late left rows, whose right rows eager matching has evicted. Groups are due when the window has closed: lazy, which writes and reads each row once. A user
-    * sets eager where most right rows match nothing and would wait for the end of a long window (`adr/006`).
+    * late left rows, whose right rows eager matching has evicted. Groups are due when the window has closed: lazy, which
+    * writes and reads each row once. A user sets eager where most right rows match nothing and would wait for the end of a
+    * long window (`adr/006`).
     */
   private def strategy(settings: JoinSettings): MatchStrategy =
     if (!settings.isGrouped) MatchStrategy.Eager

@@ -17,8 +17,8 @@ import io.tailrace.state._
   * }}}
   *
   * Right rows are decided in steps of a 16th of the window: their sections are read once in each. With
-  * release_every = "batch", there are no steps. An orphan that was emitted has a note, too, until it is evicted. So notes alone
-  * say what has been emitted, after a rescaling and with another window as well.
+  * release_every = "batch", there are no steps. An orphan that was emitted has a note, too, until it is evicted. So notes
+  * alone say what has been emitted, after a rescaling and with another window as well.
   */
 private[label] final class Orphans(batch: LabelBatch) extends AutoCloseable {
   import batch.context.{columns, metric, store}
@@ -130,9 +130,9 @@ private object Orphans {
   private val StepsInWindow = 16
 }
 
-/** Notes the right rows that were emitted in a group, or as orphans, until they are evicted. A note has the key, the time and the
-  * sequence number of its row. The numbers are kept in memory from one batch to the next, and read from the state where they
-  * aren't there.
+/** Notes the right rows that were emitted in a group, or as orphans, until they are evicted. A note has the key, the time
+  * and the sequence number of its row. The numbers are kept in memory from one batch to the next, and read from the state
+  * where they aren't there.
   *
   * @param from rows before this time are evicted with the batch
   */

@@ -5,11 +5,11 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.GenerateUnsafeRowJoiner
 import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke
-import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LogicalPlan, UnaryNode}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
-import org.apache.spark.sql.tailrace.{OutputWatermark, StreamingBatch}
+import org.apache.spark.sql.tailrace.{OutputWatermark, StreamWatermarks, StreamingBatch}
 import org.apache.spark.sql.types._
 
 import io.tailrace.common.{SparkWatermark, UnsafeRows}
@@ -108,7 +108,7 @@ private[tailrace] final class StampResolution(child: LogicalPlan, sameName: (Str
     new Columns(WatermarkOptions.stamp, child.output, sameName)
       .checkAdded(into, s"Choose another name than '$into' for `into`.")
     if (child.isStreaming) {
-      val watermarks = child.collect { case w: EventTimeWatermark => w.nodeId }.toSet
+      val watermarks = StreamWatermarks.nodesIn(child)
       val accurate = child.collect { case p: HostProgress => p.nodeId }.toSet
       if (watermarks.isEmpty || watermarks != accurate) throw WatermarkErrors.stampSource()
     }

@@ -392,7 +392,7 @@ private[tailrace] final class WindowsResolution(child: LogicalPlan, sameName: (S
 
   /** A DataFrame that is used twice is one source. */
   private def sources: Seq[ProgressSettings] = {
-    val watermarks = child.collect { case w: EventTimeWatermark => w.nodeId }.toSet
+    val watermarks = StreamWatermarks.nodesIn(child)
     val accurate = child.collect { case p: HostProgress => p.nodeId -> p.settings }
     if (watermarks.isEmpty || watermarks != accurate.map(_._1).toSet) throw WindowErrors.source()
     accurate.map(_._2).distinctBy(_.name)

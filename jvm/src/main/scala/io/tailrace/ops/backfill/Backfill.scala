@@ -50,11 +50,13 @@ private[tailrace] final class Backfill(session: SparkSession, checkpoint: String
 
   def state(): BackfillState = SparkCheckpoint.readable(checkpoint) {
     val log = new SparkCheckpoint(root, conf)
-    val completed = log.newestCompleted
-    val read = completed.flatMap(log.begun).fold(Seq.empty[SliceOffset])(_.sources.flatMap(SliceOffset.parse))
-    val begun = log.begunBatches.lastOption
+    def slices(batch: Option[Long]) =
+      batch.flatMap(log.begun).fold(Seq.empty[SliceOffset])(_.sources.flatMap(SliceOffset.parse))
+    val (begun, completed) = (log.begunBatches.lastOption, log.newestCompleted)
+    val ofNewest = slices(begun)
+    val read = if (begun == completed) ofNewest else slices(completed)
     val found = begun.flatMap(_ => file.find)
-    val handedOver = begun.exists(log.begun(_).exists(_.sources.forall(SliceOffset.parse(_).isEmpty)))
+    val handedOver = begun.nonEmpty && ofNewest.isEmpty
     BackfillState(
       found,
       if (handedOver) found.fold(0)(_.starts.size) else read.map(_.read).minOption.getOrElse(0),
@@ -71,7 +73,8 @@ private[tailrace] final class Backfill(session: SparkSession, checkpoint: String
     * @return the plan that has begun
     */
   def begin(asked: BackfillPlan, dry: Boolean): BackfillPlan = SparkCheckpoint.readable(checkpoint) {
-    if (session.conf.getOption(Backfill.NamedSources).exists(_.toBoolean)) throw BackfillErrors.namedSources()
+    if (session.conf.getOption(SparkCheckpoint.NamedSources).exists(_.toBoolean))
+      throw BackfillErrors.namedSources()
     val plan =
       if (new SparkCheckpoint(root, conf).begunBatches.nonEmpty)
         file.find.getOrElse(throw BackfillErrors.otherQuery(checkpoint))
@@ -83,8 +86,10 @@ private[tailrace] final class Backfill(session: SparkSession, checkpoint: String
 
   /** Takes the positions in the tables out of Spark's log. Two batches' entries have them: the newest, and the one
     * before it, which Spark reads, too. The newest goes last, because it says whether this has been done.
+    *
+    * @return the state after it
     */
-  def handOver(): Unit = SparkCheckpoint.readable(checkpoint) {
+  def handOver(): BackfillState = SparkCheckpoint.readable(checkpoint) {
     val before = state()
     if (!before.handedOver) {
       val query = new StoppedQuery(session, checkpoint, "the hand-over of a backfill")
@@ -100,17 +105,13 @@ private[tailrace] final class Backfill(session: SparkSession, checkpoint: String
         }
       }
     }
+    state()
   }
 }
 
 private[tailrace] object Backfill {
-  private val NamedSources = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
-
-  /** Spark's word for a source that hasn't been read. */
-  private val Unread = "-"
-
   private def withoutSlices(entry: Array[String]): String =
-    entry.map(line => if (SliceOffset.parse(line).isEmpty) line else Unread).mkString("\n")
+    entry.map(line => if (SliceOffset.parse(line).isEmpty) line else SparkCheckpoint.Unread).mkString("\n")
 
   /** A table as a stream.
     *

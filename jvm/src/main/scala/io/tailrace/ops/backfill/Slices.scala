@@ -1,7 +1,6 @@
 package io.tailrace.ops.backfill
 
-import org.apache.spark.sql.catalyst.util.quoteIdentifier
-import org.apache.spark.sql.functions.{col, lit, timestamp_micros}
+import org.apache.spark.sql.functions.{lit, timestamp_micros}
 import org.apache.spark.sql.tailrace.{FrameParts, FrameStream}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{Column, DataFrame}
@@ -10,6 +9,7 @@ import org.json4s.jackson.JsonMethods.{compact, parseOpt, render}
 import org.json4s.{JInt, JObject}
 
 import io.tailrace.common.Errors
+import io.tailrace.plan.Columns.named
 
 /** The slices of time in which a backfill reads its tables, all tables the same ones. Times are in microseconds.
   *
@@ -87,7 +87,7 @@ private[tailrace] final class SlicedTable(
 
   override def rows(from: Option[String], to: String): DataFrame = {
     val read = from.fold(0)(of(_).read)
-    table.where(slices.rows(col(quoteIdentifier(time)), read, of(to).read, until))
+    table.where(slices.rows(named(time), read, of(to).read, until))
   }
 
   private def of(json: String): SliceOffset =

@@ -220,7 +220,7 @@ private[exchange] object Bootstrap {
   private val Settings = Map(
     TailraceConf.InlineRunBytes.key -> "0",
     "spark.sql.streaming.noDataMicroBatches.enabled" -> "false",
-    "spark.sql.streaming.queryEvolution.enableSourceEvolution" -> "false",
+    SparkCheckpoint.NamedSources -> "false",
     "spark.sql.streaming.offsetLog.formatVersion" -> "1"
   )
 }

@@ -11,6 +11,7 @@ import org.apache.spark.sql.tailrace.{SparkPlans, SparkSession}
 import org.apache.spark.sql.types.{StructType, TimestampType}
 import org.json4s.jackson.JsonMethods.parseOpt
 
+import io.tailrace.checkpoint.SparkCheckpoint
 import io.tailrace.common.WatermarkRules.{behind, ofMillis}
 import io.tailrace.common.{LiteralPath, Side, TailraceConf}
 import io.tailrace.join.{ColumnTexts, ImportableJoin, JoinCheckpoint, JoinNode, KeptColumns, LabelSettings}
@@ -75,12 +76,13 @@ private[tailrace] final class Import(session: SparkSession, query: LogicalPlan, 
     if (offsets.nonEmpty && offsets.size != count)
       throw ExchangeErrors.rows(s"there are ${offsets.size} offsets, and the query has $count sources")
     // Spark's log has a line for each.
-    offsets.find(of => of != "-" && (of.contains('\n') || parseOpt(of).isEmpty)).foreach { offset =>
-      throw ExchangeErrors.rows(s"the offset $offset isn't JSON in one line")
+    offsets.find(of => of != SparkCheckpoint.Unread && (of.contains('\n') || parseOpt(of).isEmpty)).foreach {
+      offset =>
+        throw ExchangeErrors.rows(s"the offset $offset isn't JSON in one line")
     }
     val beginning = Beginning(
       batch,
-      if (offsets.isEmpty) Seq.fill(count)("-") else offsets,
+      if (offsets.isEmpty) Seq.fill(count)(SparkCheckpoint.Unread) else offsets,
       options.watermarkMs,
       options.lateWatermarkMs.getOrElse(options.watermarkMs),
       sources = options.sources
@@ -137,7 +139,7 @@ private[tailrace] final class ImportOfExport(session: SparkSession, checkpoint: 
   import exported.settings
   if (settings.contains(JoinCheckpoint.Salted)) throw ExchangeErrors.unsupported(Seq("salted keys"))
   // Their offsets have the names before them, in an order of their own.
-  if (report.offsets.exists(of => of != "-" && parseOpt(of).isEmpty))
+  if (report.offsets.exists(of => of != SparkCheckpoint.Unread && parseOpt(of).isEmpty))
     throw ExchangeErrors.unsupported(Seq("sources with names"))
   new ExportedFiles(root, conf).check(report)
 

@@ -47,6 +47,9 @@ final case class QueryStreams(
   */
 object StreamWatermarks {
 
+  /** The watermark nodes of a plan: the streams in it, as [[current]] knows them. */
+  def nodesIn(plan: LogicalPlan): Set[UUID] = plan.collect { case w: EventTimeWatermark => w.nodeId }.toSet
+
   /** Those of a query that runs. */
   def of(queryId: UUID): QueryStreams =
     SparkSession.getDefaultSession

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -16,11 +14,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql.functions import lit
 
 from tailrace._bridge import arguments, calls
+from tailrace._definition.sample import Sample
+from tailrace._definition.text import call_text, shown
 from tailrace.attribution import Attribution
 from tailrace.errors import TailraceJoinError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Mapping, Sequence
     from typing import NoReturn
 
     from pyspark.sql import Column
@@ -33,18 +33,6 @@ _OWN_ON = 'on=[("column of the impressions", "its own column")]'
 _WRONG_KIND = {
     True: "`{}` is a batch DataFrame, and stream() joins streams: call batch().",
     False: "`{0}` is a stream, and batch() joins batch DataFrames: call stream(), or batch({0}=...).",
-}
-# A default isn't shown.
-_DEFAULTS = {
-    "on_late": "drop",
-    "name": "examples",
-    "before": "0 seconds",
-    "match": "all",
-    "on_stall": "pause",
-    "delay": "0 seconds",
-    "emit": "all",
-    "weight": "weight",
-    "orphans": False,
 }
 
 
@@ -68,15 +56,6 @@ class Features:
     on: ColumnOrName | Sequence[Key]
     options: dict[str, object]
     initial: DataFrame | None
-
-
-@dataclass(frozen=True)
-class Sample:
-    """The arguments of `Examples.sample`: rates by predicate, or ratios by label."""
-
-    rates: dict[str, float]
-    ratio: dict[str, float]
-    options: dict[str, object]
 
 
 @dataclass(frozen=True)
@@ -411,16 +390,10 @@ class Examples:
                 Predicates and the names of labels are read when the examples are planned.
             TypeError: an argument has a wrong Python type.
         """
-        shares = _shares_of({} if rates is None else rates, needed=ratio is None)
-        ratios = {} if ratio is None else _ratios_of(ratio)
+        sample = Sample.of(rates, ratio, seed=seed, weight=weight, over=over, start=start)
         if self._sample is not None:
             raise TypeError("The examples have a sample already: give all predicates in one.")
-        options = arguments.counts(seed=seed) | arguments.texts(weight=weight)
-        if over is not None:
-            options |= arguments.durations(over=over)
-        if start is not None:
-            options["start"] = _start_of(start)
-        return replace(self, _sample=Sample(shares, ratios, options))
+        return replace(self, _sample=sample)
 
     def stream(self) -> DataFrame:
         """The examples of streams.
@@ -505,15 +478,13 @@ class Examples:
         """The definition without its DataFrames, and without arguments that have their defaults."""
         emit = {"emit": self._options.get("emit", "all")}
         own = {name: value for name, value in self._options.items() if name not in emit}
-        lines = [_call("examples", on=self._on, **_named(own))]
+        lines = [call_text("examples", on=self._on, **shown(own))]
         lines += [self._part("label", one) for one in self._labels]
         lines += [self._part("features", one) for one in self._features]
         if self._horizons:
-            lines.append(_call("horizons", *self._horizons, **_named(emit)))
+            lines.append(call_text("horizons", *self._horizons, **shown(emit)))
         if self._sample is not None:
-            rates = [self._sample.rates] if self._sample.rates else []
-            ratio = {"ratio": self._sample.ratio} if self._sample.ratio else {}
-            lines.append(_call("sample", *rates, **ratio, **_named(self._sample.options)))
+            lines.append(self._sample.text())
         return "\n    .".join(lines)
 
     def _part(self, method: str, one: Label | Features) -> str:
@@ -524,7 +495,7 @@ class Examples:
             for name, value in one.options.items()
             if name != "name"
         }
-        return _call(method, one.name, **keys, **_named(options), **since)
+        return call_text(method, one.name, **keys, **shown(options), **since)
 
     def _planned(self, *, streaming: bool) -> DataFrame:
         """The examples as a DataFrame; TailraceJoinError if a DataFrame of theirs is of the other kind."""
@@ -546,13 +517,6 @@ class Examples:
             pairs = arguments.keys(one.on, columns, arguments.Columns("tailrace.examples", one.frame))
             return {"frame": one.frame, "on": pairs, **one.options, **more}
 
-        sample = self._sample and {
-            "rates": [
-                {"predicate": predicate, "rate": rate} for predicate, rate in self._sample.rates.items()
-            ],
-            "ratio": [{"label": label, "ratio": ratio} for label, ratio in self._sample.ratio.items()],
-            **self._sample.options,
-        }
         return calls.plan(
             "examples",
             self._impressions,
@@ -562,7 +526,7 @@ class Examples:
                 for one in self._labels
             ],
             features=[side(one, initial=one.initial) for one in self._features],
-            sample=sample,
+            sample=self._sample and self._sample.fields(),
             horizons=self._horizons,
             **self._options,
         )
@@ -627,67 +591,3 @@ def _start(since: str | datetime | None) -> Column | None:
             return arguments.moment(since, "since") if since.tzinfo else lit(since.isoformat(" "))
         case _:
             raise TypeError(f"`since` must be a string or a datetime, not {type(since).__name__}.")
-
-
-def _shares_of(rates: Mapping[str, float], *, needed: bool) -> dict[str, float]:
-    """The rates of a sample, by predicate.
-
-    Raises:
-        TailraceJoinError: one isn't from 0 to 1, or there is none and they are needed.
-        TypeError: they are no mapping of strings to numbers.
-    """
-    arguments.kind(rates, Mapping, "rates")
-    shares = {arguments.text(one, "rates"): arguments.rate(share, "rates") for one, share in rates.items()}
-    if needed and not shares:
-        one = 'one predicate or more, each with its rate, such as {"size(click) = 0": 0.1}'
-        allowed = f"{one}, or none with `ratio`"
-        raise arguments.refused("tailrace.examples", "rates", {}, allowed)
-    for predicate, share in shares.items():
-        # NaN is neither.
-        if not 0 <= share <= 1:
-            raise arguments.refused("tailrace.examples", f"the rate of {predicate}", share, "0 to 1")
-    return shares
-
-
-def _ratios_of(ratio: Mapping[str, float]) -> dict[str, float]:
-    """The ratios of a sample, by label.
-
-    Raises:
-        TailraceJoinError: one isn't above 0, or there is none.
-        TypeError: they are no mapping of strings to numbers.
-    """
-    arguments.kind(ratio, Mapping, "ratio")
-    wanted = "a number above 0"
-    ratios = {
-        arguments.text(label, "ratio"): arguments.rate(one, "ratio", wanted) for label, one in ratio.items()
-    }
-    if not ratios:
-        allowed = 'one label or more, each with its negatives per positive, such as {"click": 3}'
-        raise arguments.refused("tailrace.examples", "ratio", {}, allowed)
-    for label, one in ratios.items():
-        # NaN is neither.
-        if not 0 < one < math.inf:
-            raise arguments.refused("tailrace.examples", f"the ratio of '{label}'", one, wanted)
-    return ratios
-
-
-def _start_of(start: float) -> float:
-    """The rate of a partition that hasn't emitted an example.
-
-    Raises:
-        TailraceJoinError: it isn't above 0, or above 1.
-        TypeError: it is no number.
-    """
-    rate = arguments.rate(start, "start")
-    if not 0 < rate <= 1:
-        raise arguments.refused("tailrace.examples", "start", rate, "above 0, and at most 1")
-    return rate
-
-
-def _named(options: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in options.items() if _DEFAULTS.get(name) != value}
-
-
-def _call(method: str, /, *values: object, **named: object) -> str:
-    arguments = [*map(repr, values), *(f"{key}={value!r}" for key, value in named.items())]
-    return f"{method}({', '.join(arguments)})"

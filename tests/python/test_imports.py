@@ -7,6 +7,7 @@ testing                   for users' tests
 kafka, reading, __init__
 the top level             one file for each public call, or a few of one kind
 _estimates, _reconciling  what `label_maturity` and `preflight` count, what `reconcile` compares
+_definition               parts of a definition of `examples`
 _bridge                   calls into the JVM, over py4j or Spark Connect
 _installation             the jar, Java, Spark's version
 errors, options, _version
@@ -27,7 +28,7 @@ _LAYERS = (
     _FOUNDATION,
     {"_installation"},
     {"_bridge"},
-    {"_estimates", "_reconciling", "facade"},
+    {"_definition", "_estimates", "_reconciling", "facade"},
     {"", "kafka", "reading"},
     {"testing"},
     {"commands", "server"},

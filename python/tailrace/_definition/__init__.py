@@ -1,0 +1,1 @@
+"""Parts of a definition of training examples, for `tailrace.examples`."""

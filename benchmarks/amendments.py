@@ -16,18 +16,11 @@ import tempfile
 from pathlib import Path
 
 import report
-from turns import in_turn
-from workload import Workload, prepare
+from turns import compared
+from workload import Workload
 
 _LATE_SHARE = 0.05
 _TWO_HOURS_MS = 7_200_000.0
-
-
-def _compared(workload: Workload, engines: tuple[str, ...], times: int, work: Path) -> list[str]:
-    runs = in_turn(engines, prepare(workload, work), "30 minutes", times, work)
-    found = report.medians(runs, report.numbers(workload.row_bytes, 2))
-    rows = {engine: found[engine] for engine in engines}
-    return [report.table(rows), "", report.ratios(rows, to=engines[0])]
 
 
 def main() -> int:
@@ -45,9 +38,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="tailrace-bench-") as folder:
         work = Path(folder).resolve()
         lines += ["", "no label is late:"]
-        lines += _compared(in_time, ("tailrace", "tailrace-amends", "tailrace-waits"), a.runs, work)
+        lines += compared(
+            ("tailrace", "tailrace-amends", "tailrace-waits"), in_time, "30 minutes", a.runs, work
+        )
         lines += [f"one label in {1 / _LATE_SHARE:.0f} is late:"]
-        lines += _compared(late, ("tailrace", "tailrace-amends"), a.runs, work)
+        lines += compared(("tailrace", "tailrace-amends"), late, "30 minutes", a.runs, work)
     report.save("amendments", lines)
     return 0
 

@@ -16,18 +16,11 @@ import tempfile
 from pathlib import Path
 
 import report
-from turns import in_turn
-from workload import Workload, prepare
+from turns import compared
+from workload import Workload
 
 _ENGINES = ("tailrace", "tailrace-orphans")
 _MOST_MATCH = 0.9
-
-
-def _compared(workload: Workload, times: int, work: Path) -> list[str]:
-    runs = in_turn(_ENGINES, prepare(workload, work), "30 minutes", times, work)
-    found = report.medians(runs, report.numbers(workload.row_bytes, 2))
-    rows = {engine: found[engine] for engine in _ENGINES}
-    return [report.table(rows), "", report.ratios(rows, to=_ENGINES[0])]
 
 
 def main() -> int:
@@ -45,9 +38,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="tailrace-bench-") as folder:
         work = Path(folder).resolve()
         lines += ["", f"{few.match_share:.0%} of the left rows have a label:"]
-        lines += _compared(few, a.runs, work)
+        lines += compared(_ENGINES, few, "30 minutes", a.runs, work)
         lines += [f"{many.match_share:.0%} of them have one:"]
-        lines += _compared(many, a.runs, work)
+        lines += compared(_ENGINES, many, "30 minutes", a.runs, work)
     report.save("orphans", lines)
     return 0
 

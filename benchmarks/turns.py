@@ -6,12 +6,14 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import report
 from runs import RunResult, RunSpec, launch
+from workload import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from workload import Streams
+    from workload import Streams, Workload
 
 
 def in_turn(engines: Sequence[str], streams: Streams, window: str, times: int, work: Path) -> list[RunResult]:
@@ -30,6 +32,22 @@ def in_turn(engines: Sequence[str], streams: Streams, window: str, times: int, w
             runs.append(run_alone(engine, streams, window, work))
             print(f"run {i + 1} of {engine}: {runs[-1].seconds:.1f} s", flush=True)
     return runs
+
+
+def compared(engines: Sequence[str], workload: Workload, window: str, times: int, work: Path) -> list[str]:
+    """Runs engines in turn over a workload: a table of them, and how the others compare with the first one.
+
+    Args:
+        engines: keys of `queries.QUERIES`.
+        workload: what the data are made of.
+        window: of the join, as Spark reads durations.
+        times: rounds.
+        work: a directory for the data, and for what the runs leave until they have ended.
+    """
+    runs = in_turn(engines, prepare(workload, work), window, times, work)
+    found = report.medians(runs, report.numbers(workload.row_bytes, 2))
+    rows = {engine: found[engine] for engine in engines}
+    return [report.table(rows), "", report.ratios(rows, to=engines[0])]
 
 
 def run_alone(

@@ -33,7 +33,10 @@ _SCHEMAS = {
 }
 _TIME = {"left": "l_ts", "right": "r_ts"}
 # Far behind all others, so that they move the watermark over all of them.
-_ENDS = ([Row(9000, -1, 90_000), Row(9002, -2, 90_000)], [Row(9001, -3, 90_000), Row(9003, -4, 90_000)])
+_ENDS: Mapping[str, Sequence[Row]] = {
+    "left": [Row(9000, -1, 90_000), Row(9002, -2, 90_000)],
+    "right": [Row(9001, -3, 90_000), Row(9003, -4, 90_000)],
+}
 _MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _FAULTY = "io.tailrace.testing.FaultyFileManager"
 
@@ -194,9 +197,12 @@ class Scene:
     def rows(self) -> list[Any]:
         return _sorted(self.spark.read.parquet(str(self.root / "out")))
 
-    def whole(self, left: Sequence[Row], right: Sequence[Row]) -> list[Any]:
-        """The batch form over all rows."""
-        return _sorted(self._query(self.frame("left", left), self.frame("right", right)))
+    def expected(self, left: Sequence[Row], right: Sequence[Row]) -> list[Any]:
+        """The batch form over all rows and those that end the streams, which are still open themselves."""
+        frames = (
+            self.frame(side, [*rows, *_ENDS[side]]) for side, rows in (("left", left), ("right", right))
+        )
+        return [row for row in _sorted(self._query(*frames)) if _is_emitted(row)]
 
 
 def batch_schema(spark: SparkSession, text: str) -> Any:  # noqa: ANN401
@@ -245,12 +251,11 @@ def _run(scene: Scene, until: int, left: Sequence[Row], right: Sequence[Row]) ->
     history, live = {}, {}
     for side, rows in (("left", left), ("right", right)):
         # The table has rows of the live side, and the stream rows of history: both are left out.
-        _, later = _split(rows, until)
-        earlier, _ = _split(rows, until)
+        earlier, later = _split(rows, until)
         history[side] = scene.frame(side, [*earlier, *later[:3]])
         live[side] = [*earlier[-4:], *later]
     made = scene.backfill(history, at(until))
-    _feed_all(scene, live, dict(zip(_SCHEMAS, _ENDS, strict=True)))
+    _feed_all(scene, live, _ENDS)
     scene.run_live(made)
     return made
 
@@ -269,9 +274,7 @@ def test_history_and_live_rows_are_one_run(spark: SparkSession, tmp_path: Path, 
     scene = Scene(spark, tmp_path, _QUERIES[name])
     made = _run(scene, 900, left, right)
     assert (made.done, made.read, made.steps) == (True, 3, 3)
-    assert scene.rows() == [
-        row for row in scene.whole([*left, *_ENDS[0]], [*right, *_ENDS[1]]) if _is_emitted(row)
-    ]
+    assert scene.rows() == scene.expected(left, right)
 
 
 def _is_emitted(row: str) -> bool:
@@ -287,8 +290,7 @@ def test_any_border_will_do(spark: SparkSession, tmp_path: Path, name: str, seed
     until = random.Random(seed).choice([0, 1, 59, 60, 61, 600, 1799, 1800, 5000])
     scene = Scene(spark, tmp_path, _QUERIES[name])
     _run(scene, until, left, right)
-    whole = scene.whole([*left, *_ENDS[0]], [*right, *_ENDS[1]])
-    assert scene.rows() == [row for row in whole if _is_emitted(row)]
+    assert scene.rows() == scene.expected(left, right)
 
 
 @pytest.mark.contract
@@ -308,10 +310,9 @@ def test_columns_that_tables_declare_otherwise(spark: SparkSession, tmp_path: Pa
         for side, rows in scene.tables(old, known).items()
     }
     made = scene.backfill(tables, at(900))
-    _feed_all(scene, {"left": new, "right": later}, dict(zip(_SCHEMAS, _ENDS, strict=True)))
+    _feed_all(scene, {"left": new, "right": later}, _ENDS)
     scene.run_live(made)
-    whole = scene.whole([*left, *_ENDS[0]], [*right, *_ENDS[1]])
-    assert scene.rows() == [row for row in whole if _is_emitted(row)]
+    assert scene.rows() == scene.expected(left, right)
 
 
 @pytest.mark.contract
@@ -325,10 +326,9 @@ def test_a_border_by_position_and_a_time_of_its_own_for_each_stream(
     old, new = _split(left, 600)
     known, later = _split(right, 900)
     made = scene.backfill(scene.tables([*old, *new], known), {"left": at(600), "right": None})
-    _feed_all(scene, {"left": left, "right": [*late, *later]}, dict(zip(_SCHEMAS, _ENDS, strict=True)))
+    _feed_all(scene, {"left": left, "right": [*late, *later]}, _ENDS)
     scene.run_live(made)
-    whole = scene.whole([*left, *_ENDS[0]], [*right, *late, *_ENDS[1]])
-    assert scene.rows() == [row for row in whole if _is_emitted(row)]
+    assert scene.rows() == scene.expected(left, [*right, *late])
 
 
 @pytest.mark.contract
@@ -345,10 +345,9 @@ def test_a_program_that_starts_again_goes_on_with_the_live_query(spark: SparkSes
     scene.run_live(made)
     again = scene.backfill(tables, at(900))
     assert (again.done, again.read, again.tables) == (True, made.steps, None)
-    _feed_all(scene, rest, dict(zip(_SCHEMAS, _ENDS, strict=True)))
+    _feed_all(scene, rest, _ENDS)
     scene.run_live(again)
-    whole = scene.whole([*left, *_ENDS[0]], [*right, *_ENDS[1]])
-    assert scene.rows() == [row for row in whole if _is_emitted(row)]
+    assert scene.rows() == scene.expected(left, right)
 
 
 def test_a_checkpoint_is_rescaled_between_history_and_the_live_query(
@@ -359,10 +358,9 @@ def test_a_checkpoint_is_rescaled_between_history_and_the_live_query(
     (old, new), (known, later) = _split(left, 900), _split(right, 900)
     made = scene.backfill(scene.tables(old, known), at(900))
     tailrace.rescale(spark, scene.checkpoint, 3)
-    _feed_all(scene, {"left": new, "right": later}, dict(zip(_SCHEMAS, _ENDS, strict=True)))
+    _feed_all(scene, {"left": new, "right": later}, _ENDS)
     scene.run_live(made)
-    whole = scene.whole([*left, *_ENDS[0]], [*right, *_ENDS[1]])
-    assert scene.rows() == [row for row in whole if _is_emitted(row)]
+    assert scene.rows() == scene.expected(left, right)
 
 
 def test_a_damaged_description_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -398,10 +396,9 @@ def test_tables_without_rows_hand_over(spark: SparkSession, tmp_path: Path) -> N
     scene = Scene(spark, tmp_path, _labelled)
     left, right = _made(4, count=20)
     made = scene.backfill(scene.tables([], []), at(0))
-    _feed_all(scene, {"left": left, "right": right}, dict(zip(_SCHEMAS, _ENDS, strict=True)))
+    _feed_all(scene, {"left": left, "right": right}, _ENDS)
     scene.run_live(made)
-    whole = scene.whole([*left, *_ENDS[0]], [*right, *_ENDS[1]])
-    assert scene.rows() == [row for row in whole if _is_emitted(row)]
+    assert scene.rows() == scene.expected(left, right)
 
 
 @pytest.mark.slow
@@ -421,10 +418,9 @@ def test_a_crash_at_any_step_loses_nothing_and_repeats_nothing(spark: SparkSessi
             assert "simulated failure" in str(error)  # noqa: PT017
         reached = list(calls.invoke(faults, "end"))
         made = scene.backfill(tables, at(900))
-        _feed_all(scene, {"left": new, "right": later}, dict(zip(_SCHEMAS, _ENDS, strict=True)))
+        _feed_all(scene, {"left": new, "right": later}, _ENDS)
         scene.run_live(made)
-        whole = scene.whole([*left, *_ENDS[0]], [*right, *_ENDS[1]])
-        assert scene.rows() == [row for row in whole if _is_emitted(row)], reached[-1]
+        assert scene.rows() == scene.expected(left, right), reached[-1]
         return reached
 
     spark.conf.set(_MANAGER, _FAULTY)
@@ -501,9 +497,7 @@ def test_another_backfill_is_refused(spark: SparkSession, tmp_path: Path) -> Non
 
 def test_a_checkpoint_of_a_query_that_runs_already_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     scene = Scene(spark, tmp_path, _labelled)
-    _feed_all(
-        scene, {"left": [Row(1, 1, 5)], "right": [Row(2, 1, 6)]}, dict(zip(_SCHEMAS, _ENDS, strict=True))
-    )
+    _feed_all(scene, {"left": [Row(1, 1, 5)], "right": [Row(2, 1, 6)]}, _ENDS)
     writer = scene.pipeline(**scene.streams()).option("checkpointLocation", str(scene.checkpoint))
     writer.trigger(availableNow=True).start().awaitTermination()
     with _refused("began without a backfill") as refused:

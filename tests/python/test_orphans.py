@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from tailrace.testing import StreamQuery
+    from tailrace.testing.streams import Source
+
 _SERVED = "id long, user long, served_at timestamp"
 _CLICKED = "click long, user long, kind string, clicked_at timestamp"
 
@@ -117,16 +120,21 @@ def _ids(row: dict[str, Any]) -> tuple[Any, ...]:
     return *([e["click"] for e in row[name]] for name in ("soon", "day", "buy")), row["_mark"]
 
 
+def _run_all(query: StreamQuery, served: Source, clicked: Source) -> None:
+    """Runs the impressions and events, and then rows far after all of them."""
+    served.add(*_IMPRESSIONS)
+    clicked.add(*_EVENTS)
+    query.run()
+    served.add((99, 99, at(5000)))
+    clicked.add((99, 99, "click", at(5000)))
+    query.run()
+
+
 @pytest.mark.contract
 def test_an_event_of_several_labels_is_an_orphan_if_none_has_it(stream_test: StreamTest) -> None:
     served, clicked = stream_test.source(_SERVED), stream_test.source(_CLICKED)
     with stream_test.query(_kinds(served.frame, clicked.frame).stream()) as query:
-        served.add(*_IMPRESSIONS)
-        clicked.add(*_EVENTS)
-        query.run()
-        served.add((99, 99, at(5000)))
-        clicked.add((99, 99, "click", at(5000)))
-        query.run()
+        _run_all(query, served, clicked)
         rows = query.rows()
         told: Counter[tuple[str, str]] = Counter()
         for progress in query.progresses():
@@ -194,12 +202,7 @@ def test_no_sample_leaves_an_orphan_out(stream_test: StreamTest) -> None:
     served, clicked = stream_test.source(_SERVED), stream_test.source(_CLICKED)
     sampled = _kinds(served.frame, clicked.frame).sample({"true": 0.0}, seed=7)
     with stream_test.query(sampled.stream()) as query:
-        served.add(*_IMPRESSIONS)
-        clicked.add(*_EVENTS)
-        query.run()
-        served.add((99, 99, at(5000)))
-        clicked.add((99, 99, "click", at(5000)))
-        query.run()
+        _run_all(query, served, clicked)
         rows = query.rows()
     # The sample leaves out all impressions, and none of their events is an orphan.
     assert sorted(_ids(row) for row in rows) == sorted(_ORPHANS)

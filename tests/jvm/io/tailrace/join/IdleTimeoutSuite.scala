@@ -34,12 +34,8 @@ final class IdleTimeoutSuite extends SparkSuite {
     }
   }
 
-  /** Eighths of the limit pass, and Spark asks for a batch after each. @return the rows of each batch that ran */
   private def pass(h: StreamHarness, clock: ManualClock, eighths: Int): Seq[Seq[Emitted]] =
-    (1 to eighths).flatMap { _ =>
-      clock.advance(limit / 8)
-      h.settle().map(rows => Emitted.sorted(rows.map(Emitted.of)))
-    }
+    h.pass(clock, limit, eighths)
 
   test("two queries of a session have a clock each: an hour that one of them sees is none for the other") {
     withClock { (idleDirectory, idle) =>

@@ -26,12 +26,8 @@ final class IdleSyncSuite extends SparkSuite {
       finally h.stop()
     }
 
-  /** Eighths of the limit pass, and Spark asks for a batch after each. @return the rows of each batch that ran */
   private def pass(h: StreamHarness, clock: ManualClock, eighths: Int): Seq[Seq[Emitted]] =
-    (1 to eighths).flatMap { _ =>
-      clock.advance(limit / 8)
-      h.settle().map(rows => Emitted.sorted(rows.map(Emitted.of)))
-    }
+    h.pass(clock, limit, eighths)
 
   test("after an hour without input left rows come out, once, and later rows for them are late") {
     query() { (h, clock, _) =>

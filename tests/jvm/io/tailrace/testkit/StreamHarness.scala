@@ -90,6 +90,13 @@ final class StreamHarness(spark: SparkSession, checkpoint: File, clock: Option[R
     news.map(_._2)
   }
 
+  /** Eighths of a time pass, and Spark asks for a batch after each. @return the rows of each batch that ran */
+  def pass(clock: ManualClock, ms: Long, eighths: Int): Seq[Seq[Emitted]] =
+    (1 to eighths).flatMap { _ =>
+      clock.advance(ms / 8)
+      settle().map(rows => Emitted.sorted(rows.map(Emitted.of)))
+    }
+
   /** Batches that ran again and gave other rows than before: a sink that had taken the first ones would be wrong. */
   def changed: Set[Long] = changedBatches.toSet
 

@@ -7,7 +7,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.tailrace.{SharedExchanges, SparkStateReader, SparkStores}
+import org.apache.spark.sql.tailrace.{ScannedPartStrategy, SharedExchanges, SparkStateReader, SparkStores}
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
 import io.tailrace.asof.AsOfStrategy
@@ -63,6 +63,7 @@ class TailraceExtensions extends (SparkSessionExtensions => Unit) {
       extensions.injectPlannerStrategy(HostProgressStrategy)
       extensions.injectPlannerStrategy(_ => StampWatermarkStrategy)
       extensions.injectPlannerStrategy(_ => LandWindowsStrategy)
+      extensions.injectPlannerStrategy(ScannedPartStrategy)
       extensions.injectPlannerStrategy(RecursionStrategy)
       extensions.injectPlannerStrategy(SyncProgressStrategy)
       // When the physical plan is complete.

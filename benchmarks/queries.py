@@ -83,6 +83,7 @@ QUERIES: Mapping[str, Query] = {
     "tailrace-eager": tailrace_join,
     "tailrace-amends": _join_with(amend_for="2 hours"),
     "tailrace-orphans": _join_with(orphans=True),
+    "tailrace-no-late-impressions": _join_with(late_impressions=False),
     "tailrace-waits": tailrace_waits,
     "tailrace-as-of": tailrace_as_of,
     "tailrace-first": _join_with(match="first"),

@@ -4,7 +4,7 @@ Both sides have the columns of `SCHEMA`. Rows are in the order of their arrival,
 number i of both sides covers the same stretch of arrival time, and the files' modification times follow that
 order, so that a file source with `maxFilesPerTrigger=1` replays the two streams side by side. A row arrives
 `max_lag_ms` after its event time at the latest: with a watermark delay above that, none is late. Only the
-right rows of `late_share` are.
+right rows of `late_share` are, and the left rows of `late_left_share`.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ class Workload:
         label_delay_ms: mean time from a left row to each of its labels.
         lag_ms: mean time from an event to its arrival.
         max_lag_ms: the longest such time.
-        late_share: share of the right rows that arrive later than that,
-        late_ms: by so much at the most.
+        late_share: share of the right rows that arrive later than that.
+        late_left_share: the same of the left rows.
+        late_ms: by how much at the most.
         value_bytes: length of each row's value, random bytes.
         row_group: rows of a file's row group at most. A file is read by as many tasks as it has groups.
         seed: of the random numbers.
@@ -66,6 +67,7 @@ class Workload:
     lag_ms: float = 20_000.0
     max_lag_ms: float = 100_000.0
     late_share: float = 0.0
+    late_left_share: float = 0.0
     late_ms: float = 0.0
     value_bytes: int = 100
     row_group: int = 1 << 20
@@ -128,7 +130,7 @@ def _generate(workload: Workload, path: Path) -> None:
     right_ts = np.concatenate(
         [np.repeat(left_ts, labels) + delays, rng.integers(0, span, orphans) + EPOCH_MS]
     )
-    _write(workload, rng, path / "left", left_key, left_ts, late_share=0.0)
+    _write(workload, rng, path / "left", left_key, left_ts, late_share=workload.late_left_share)
     _write(workload, rng, path / "right", right_key, right_ts, late_share=workload.late_share)
 
 

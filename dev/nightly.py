@@ -123,6 +123,7 @@ STEPS: tuple[Step, ...] = (
         ["python", "-m", "sphinx", "-W", "--keep-going", "-q", "-c", "docs", ".", "build/docs"],
         {"TAILRACE_SCREENSHOTS": "required"},
     ),
+    Step("regression", ["python", "dev/regression.py"]),
     Step("memory", ["pytest", "tests/python/test_memory.py"], {"TAILRACE_MEMORY": "64,128,512"}),
     Step("release", ["python", "dev/release.py", "--rehearsal", "--check-reproducible"]),
     Step("large-state", ["pytest", "tests/python/test_large_state.py"], {"TAILRACE_LARGE": "1"}),

@@ -44,7 +44,13 @@ _TABLES: Mapping[str, Callable[[DataFrame, Path], DataFrame]] = {
 }
 
 
-@pytest.mark.parametrize("made", _TABLES)
+@pytest.mark.parametrize(
+    "made",
+    [
+        name if name in {"files", "distinct"} else pytest.param(name, marks=pytest.mark.slow)
+        for name in _TABLES
+    ],
+)
 def test_any_table_will_do(spark: SparkSession, tmp_path: Path, made: str) -> None:
     left, right = _made(3)
     scene = Scene(spark, tmp_path, _labelled)

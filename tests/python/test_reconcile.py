@@ -133,7 +133,7 @@ def test_counts_and_keys_are_those_of_brute_force(spark: SparkSession, seed: int
     assert result.totals.differences == sum(one.differences for one in differences.values())
 
 
-@pytest.mark.contract
+@pytest.mark.contract(any_spark=True)
 def test_the_same_rows_are_equal_however_they_are_spelled(spark: SparkSession) -> None:
     rng = random.Random(3)
     batch = examples(rng, 100)

@@ -121,7 +121,7 @@ def test_windows_that_differ_are_shown_among_very_many() -> None:
     assert len(found.of("rect")) <= 240
 
 
-@pytest.mark.contract
+@pytest.mark.contract(any_spark=True)
 def test_no_value_of_a_row_is_markup(spark: SparkSession, tmp_path: Path) -> None:
     batch = [Example(1, _HOSTILE, 50, None, None, [], []), Example(2, "\u202ea\x00", 50, None, None, [], [])]
     landed = frame(spark, [one._replace(position=3.0) for one in batch]).withColumnRenamed(

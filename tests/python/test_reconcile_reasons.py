@@ -96,7 +96,7 @@ def _told(result: tailrace.Reconciliation) -> list[tuple[Any, ...]]:
     return rows
 
 
-@pytest.mark.contract
+@pytest.mark.contract(any_spark=True)
 @pytest.mark.parametrize("horizons", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_stream_without_late_rows_is_equal_to_the_batch(
     spark: SparkSession, stream_test: StreamTest, horizons: bool
@@ -125,7 +125,7 @@ def test_a_stream_without_late_rows_is_equal_to_the_batch(
         assert (row.landed_rate, row.landed_labels) == (row.batch_rate, row.batch_labels)
 
 
-@pytest.mark.contract
+@pytest.mark.contract(any_spark=True)
 def test_marked_rows_explain_what_was_late(spark: SparkSession, stream_test: StreamTest) -> None:
     pipeline = Pipeline(stream_test, _same, on_late="mark")
     pipeline.run(impressions=[(1, 7, 0), (2, 8, 0)], buy=[(5, 8, 3)])

@@ -87,7 +87,7 @@ def _users(result: tailrace.Reconciliation) -> list[tuple[Any, ...]]:
     return sorted(((row.key.user, row.kind, row.reason) for row in rows), key=str)
 
 
-@pytest.mark.contract
+@pytest.mark.contract(any_spark=True)
 def test_complete_windows_of_a_stream_are_equal_and_others_are_left_out(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -43,13 +43,20 @@ final class KeyCursorSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
     rows.toVector.sorted(Ordering.by[TestRow, Vector[Byte]](_.key)(TestRow.byteOrder).orElseBy(_.time))
 
   private def probe(key: Vector[Byte]): Array[Byte] = TestRow(key, 0, 0, Vector.empty).layout
-  private def hash(probe: Array[Byte]): Long = PageFilters.hash(probe, TestRow.At)
+
+  // One for all keys, as a merge has it.
+  private val wantedKey = new SoughtKey
+
+  private def sought(probe: Array[Byte]): SoughtKey = {
+    wantedKey.set(probe, TestRow.At)
+    wantedKey
+  }
 
   /** The rows of a key, but not more than `most` of them. */
   private def find(cursor: KeyCursor, key: Vector[Byte], most: Int = Int.MaxValue): Vector[TestRow] = {
     val wanted = probe(key)
     val found = new ArrayBuffer[TestRow]
-    if (cursor.advanceTo(wanted, TestRow.At, hash(wanted))) {
+    if (cursor.advanceTo(sought(wanted))) {
       val rows = cursor.rows
       while (found.size < most && rows.isValid && rows.compareKey(wanted, TestRow.At) == 0) {
         found += TestRow.read(rows)
@@ -127,7 +134,7 @@ final class KeyCursorSuite extends AnyFunSuite with RunFixture with ScalaCheckPr
       try
         (0 until 40000).filter { i =>
           val wanted = probe(key(i))
-          filters.mayHold(wanted, TestRow.At, hash(wanted))
+          filters.mayHold(sought(wanted))
         }
       finally filters.close()
     val (there, others) = held.partition(_ % 2 == 0)

@@ -32,6 +32,7 @@ private[asof] final class AsOfMerge(window: AsOfWindow) extends AutoCloseable {
   private var position = -1
   // Sections with the newest rows come first: older ones often needn't be read.
   private var sections = new Array[AsOfSection](0)
+  private val sought = new SoughtKey
 
   /** Begins with another chunk.
     *
@@ -88,12 +89,12 @@ private[asof] final class AsOfMerge(window: AsOfWindow) extends AutoCloseable {
     val point = window.point(time)
     val oldest = window.oldest(time)
     val prefix = RowLayout.keyPrefix(base, at)
-    val hash = if (isOther) PageFilters.hash(base, at) else 0L
+    if (isOther) sought.set(base, at)
     var i = 0
     while (i < sections.length) {
       val section = sections(i)
-      if (isOther) section.begin(hash)
-      if (section.mayHave(prefix, point, oldest, newest)) section.find(base, at, point, newest)
+      if (isOther) section.begin()
+      if (section.mayHave(prefix, point, oldest, newest)) section.find(sought, point, newest)
       i += 1
     }
   }
@@ -108,15 +109,13 @@ private[asof] final class AsOfMerge(window: AsOfWindow) extends AutoCloseable {
 private final class AsOfSection(live: LiveSection) extends AutoCloseable {
   private val cursor = new KeyCursor(live)
   private val section = live.section
-  private var hash = 0L
   // The state of the current key: whether it has been looked up, and whether the section has it.
   private var isAsked = false
   private var isHere = false
 
   /** Advances to another key. */
-  def begin(ofKey: Long): Unit = {
+  def begin(): Unit = {
     if (isHere) cursor.settle()
-    hash = ofKey
     isAsked = false
     isHere = false
   }
@@ -128,12 +127,13 @@ private final class AsOfSection(live: LiveSection) extends AutoCloseable {
       (if (isAsked) isHere
        else !cursor.isAtEnd && java.lang.Long.compareUnsigned(cursor.keyPrefix, prefix) <= 0)
 
-  def find(base: AnyRef, at: Long, point: Long, newest: NewestRow): Unit = {
+  def find(key: SoughtKey, point: Long, newest: NewestRow): Unit = {
     if (!isAsked) {
       isAsked = true
-      isHere = cursor.advanceTo(base, at, hash)
+      isHere = cursor.advanceTo(key)
     }
     if (isHere) {
+      val (base, at) = (key.base, key.at)
       val rows = cursor.rows
       if (rows.isValid && rows.compareKey(base, at) == 0 && rows.time <= point)
         look(rows, base, at, point, newest)

@@ -77,6 +77,7 @@ final class SortedMerge(
   private var cursors = new Array[KeyCursor](0)
   private var prefixes = new Array[Long](0)
   private var open = 0
+  private val sought = new SoughtKey
 
   /** Begins with another chunk.
     *
@@ -257,7 +258,7 @@ final class SortedMerge(
 
   private def collectAll(counting: Boolean, base: AnyRef, at: Long): Boolean = {
     val prefix = probes.keyPrefix(groupStart)
-    val hash = PageFilters.hash(base, at)
+    sought.set(base, at)
     val (first, last) = (earliest, latest)
     var i = 0
     while (i < open) {
@@ -265,7 +266,7 @@ final class SortedMerge(
       if (java.lang.Long.compareUnsigned(prefixes(i), prefix) > 0) i += 1
       else {
         val cursor = cursors(i)
-        if (cursor.advanceTo(base, at, hash)) {
+        if (cursor.advanceTo(sought)) {
           val rows = cursor.rows
           while (rows.isValid && rows.keyPrefix == prefix && rows.compareKey(base, at) == 0) {
             if (rows.time >= first && rows.time <= last) {

@@ -146,14 +146,13 @@ final class PageFilters private (local: LocalRun, pages: RunCursor) extends Auto
 
   /** Goes on to the only page on which rows with the key can begin. Keys must ascend.
     *
-    * @param hash of the key
     * @return whether the page may hold the key
     */
-  def mayHold(probe: AnyRef, probeAt: Long, hash: Long): Boolean = {
-    pages.advanceTo(probe, probeAt)
+  def mayHold(key: SoughtKey): Boolean = {
+    pages.advanceTo(key.base, key.at)
     pages.isValid && {
       if (pages.seq != checkedAt) nextPage()
-      PageFilters.hasBits(pages.base, firstAt + firstLength, words, hash)
+      PageFilters.hasBits(pages.base, firstAt + firstLength, words, key.hash)
     }
   }
 
@@ -179,6 +178,35 @@ final class PageFilters private (local: LocalRun, pages: RunCursor) extends Auto
   def pagesSeen: Int = seen
 
   override def close(): Unit = pages.close()
+}
+
+/** The key that sections are asked for, which is that of a row. Its hash is made for the first section that has filters near
+  * the key: most keys meet none, and then the row isn't even read.
+  */
+final class SoughtKey {
+  private var row: AnyRef = _
+  private var rowAt = 0L
+  private var isHashed = false
+  private var hashed = 0L
+
+  /** Seeks the key of another row. */
+  def set(of: AnyRef, ofAt: Long): Unit = {
+    row = of
+    rowAt = ofAt
+    isHashed = false
+  }
+
+  def base: AnyRef = row
+  def at: Long = rowAt
+
+  /** By [[PageFilters.hash]]. */
+  def hash: Long = {
+    if (!isHashed) {
+      hashed = PageFilters.hash(row, rowAt)
+      isHashed = true
+    }
+    hashed
+  }
 }
 
 /** Goes through a key-sorted section from one requested key to the next. Where the section has
@@ -224,27 +252,26 @@ final class KeyCursor(val live: LiveSection) extends AutoCloseable {
 
   /** Goes on to a key. Keys must ascend.
     *
-    * @param hash of the key, by [[PageFilters.hash]]
     * @return false: no row has the key
     */
-  def advanceTo(probe: AnyRef, probeAt: Long, hash: Long): Boolean =
-    if (filters == null || isOnPage(probe, probeAt)) {
-      opened.advanceTo(probe, probeAt)
+  def advanceTo(key: SoughtKey): Boolean =
+    if (filters == null || isOnPage(key)) {
+      opened.advanceTo(key.base, key.at)
       true
     } else {
       asked += 1
-      val mayHold = filters.mayHold(probe, probeAt, hash)
+      val mayHold = filters.mayHold(key)
       if (mayHold) {
         readPage()
-        opened.advanceTo(probe, probeAt)
+        opened.advanceTo(key.base, key.at)
         if (!filtersPay) dropFilters()
       } else if (filters.isAtEnd) ended = true
       mayHold
     }
 
   /** True if the key is on the page that has been read, or nowhere: then a walk there costs as little. */
-  private def isOnPage(probe: AnyRef, probeAt: Long): Boolean =
-    opened != null && opened.isValid && !opened.isPageBefore(probe, probeAt)
+  private def isOnPage(key: SoughtKey): Boolean =
+    opened != null && opened.isValid && !opened.isPageBefore(key.base, key.at)
 
   /** True if the filters haven't cost more than the pages would have that they have saved. */
   private def filtersPay: Boolean =

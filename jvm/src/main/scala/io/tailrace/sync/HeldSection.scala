@@ -52,6 +52,7 @@ private[sync] final class UnindexedRight(reach: Long) extends AutoCloseable {
   private var minTimes = new Array[Long](0)
   private var maxTimes = new Array[Long](0)
   private var open = 0
+  private val sought = new SoughtKey
 
   def isEmpty: Boolean = sections.isEmpty
 
@@ -81,13 +82,13 @@ private[sync] final class UnindexedRight(reach: Long) extends AutoCloseable {
     // The others of its left rows are later.
     val (from, through) = (range.earliest, if (isAll) range.latest else reach)
     val prefix = RowLayout.keyPrefix(base, at)
-    val hash = PageFilters.hash(base, at)
+    sought.set(base, at)
     var i = 0
     while (i < open) {
       val cursor = cursors(i)
       val isReached = maxTimes(i) >= from && minTimes(i) <= through
       if (isReached && !cursor.isAtEnd && java.lang.Long.compareUnsigned(prefixes(i), prefix) <= 0) {
-        if (cursor.advanceTo(base, at, hash)) {
+        if (cursor.advanceTo(sought)) {
           visit(sections(i), cursor.rows, base, at)(row)
           cursor.settle()
         }

@@ -134,8 +134,8 @@ def examples(
             attribution.
         orphans: as in `tailrace.join`: emits each event that no label of any example matches, as a row of its
             own with the reason in a column `_mark`. It has itself in the columns of the labels that it is an
-            event of, and null in the columns of the impressions but the keys that all labels have in common.
-            The counts in `observedMetrics` have them by label and reason. No sample leaves them out.
+            event of, and null in the columns of the impressions but the keys of its label. The counts in
+            `observedMetrics` have them by label and reason. No sample leaves them out.
         on_stall: what happens when the stream of a label or of features stalls that has no `on_stall` of its
             own, as in `Examples.label`. "exclude" is for labels: features are waited for.
         stall_after: likewise.

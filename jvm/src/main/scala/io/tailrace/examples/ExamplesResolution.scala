@@ -348,6 +348,20 @@ private[examples] final case class LabelColumns(rules: Seq[LabelRule]) extends G
       If(IsNull(event), Literal.create(Nil, rule.columnType), one)
     }
 
+  /** An event of several labels has the key of the first one that has it. */
+  override def keyAlone(left: Attribute, columns: JoinColumns): Option[Expression] = {
+    val found = for {
+      rule <- rules
+      place = rule.keys.indexWhere(_._1 == left.name)
+      if place >= 0
+    } yield {
+      val bytes = GetStructField(columns.payload(rule.place), LabelUnion.KeysPlace)
+      val value = KeyOfBytes(bytes, rule.keys.map(_._2), place)
+      Cast(value, left.dataType, evalMode = EvalMode.TRY): Expression
+    }
+    Option.when(found.nonEmpty)(Coalesce(found))
+  }
+
   private def values(column: LabelRule => Expression): Seq[Expression] =
     rules.flatMap(rule => column(rule) +: rule.maxMatches.toSeq.map(_ => Literal(false)))
 

@@ -15,7 +15,7 @@ import org.apache.spark.unsafe.Platform
 import io.tailrace.common.{Arguments, EventTimes, OrderedBytes, OwnNames}
 import io.tailrace.join.{JoinColumns, JoinErrors, WiderKeys}
 import io.tailrace.label.{JoinWindow, MatchPolicy, OneGroup}
-import io.tailrace.state.KeyEncoder
+import io.tailrace.state.{KeyDecoder, KeyEncoder}
 
 /** All labels as the right side of one join. A row has the struct of its own label, and null for the others:
   *
@@ -194,6 +194,22 @@ case class KeyBytes(children: Seq[Expression]) extends Expression with CodegenFa
 
   override protected def withNewChildrenInternal(newChildren: IndexedSeq[Expression]): KeyBytes =
     copy(newChildren)
+}
+
+/** A column of [[KeyBytes]], with the types of all of them. */
+case class KeyOfBytes(child: Expression, types: Seq[DataType], place: Int)
+    extends UnaryExpression
+    with CodegenFallback
+    with NonSQLExpression {
+  override def dataType: DataType = types(place)
+  override def nullable: Boolean = true
+
+  @transient private lazy val decoder = new KeyDecoder(types.toArray)
+
+  override protected def nullSafeEval(bytes: Any): Any =
+    decoder.decode(bytes.asInstanceOf[Array[Byte]]).get(place, dataType)
+
+  override protected def withNewChildInternal(newChild: Expression): KeyOfBytes = copy(child = newChild)
 }
 
 /** A label as a user has given it.

@@ -67,6 +67,9 @@ private[tailrace] trait GroupForm extends Serializable {
   /** Their values for a right row that is emitted without a left one. */
   def alone(columns: JoinColumns): Seq[Expression]
 
+  /** The value of a left column, by a key of such a right row that the join doesn't have; none: null. */
+  def keyAlone(left: Attribute, columns: JoinColumns): Option[Expression] = None
+
   def writer(columns: JoinColumns, version: VersionColumns, memory: RowMemory): GroupWriter
 
   def change(columns: JoinColumns): GroupChange

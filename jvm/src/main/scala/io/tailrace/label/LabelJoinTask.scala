@@ -295,7 +295,8 @@ private[label] final class LoneRows(columns: JoinColumns, settings: JoinSettings
   def rightValues(mark: Expression): Seq[Expression] = {
     val nulls = columns.left.map { a =>
       val key = leftKeys.indexWhere(_.exprId == a.exprId)
-      if (key >= 0) rightKeys(key) else Literal(null, a.dataType)
+      if (key >= 0) rightKeys(key)
+      else settings.form.keyAlone(a, columns).getOrElse(Literal(null, a.dataType))
     }
     nulls ++ rest(mark, payload, settings.form.alone(columns))
   }

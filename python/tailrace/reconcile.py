@@ -48,8 +48,9 @@ class Reconciliation:
             (bigint). Null unless compared: `missing`, rows of the answer that haven't landed; `extra`, landed
             ones that the answer lacks; `differing`, rows of both with other values; `repeated_keys`, which a
             side has more than once; `explained`, the differences with a reason (bigint); `per_thousand`, the
-            differences per thousand rows of the answer (double). `report`: the columns `expected`, `passed`,
-            `completeness`, `low_watermark`, `closed_at` and `late_rows` of `window_report`; null without one.
+            differences per thousand rows of the answer (double). `report`: the columns `rows`, `expected`,
+            `passed`, `completeness`, `low_watermark`, `closed_at` and `late_rows` of `window_report`; null
+            without one.
         summary: a row for each window and label, ordered by both, with `window_start`, `window_end`, `status`
             and `label`. `landed_rows` and `batch_rows`, whose label is known; `landed_matched` and
             `batch_matched`, those with a label; `landed_labels` and `batch_labels`, all labels together
@@ -166,9 +167,10 @@ def reconcile(
         window: how long a window is. None: as long as those of the folder or table, or an hour.
         offset: how much later than at multiples of `window` since 1970-01-01 UTC windows begin. Without
             `window`, as those of the folder or table.
-        since: windows that begin earlier aren't compared: a timestamp as Spark reads it, in the time zone of
-            the session, or a `datetime`.
-        until: windows that end later aren't compared; likewise.
+        since: windows that begin earlier aren't compared, and those from there on are, even if no row has
+            landed: a timestamp as Spark reads it, in the time zone of the session, or a `datetime`.
+        until: windows that end later aren't compared; likewise. Those of a folder that haven't closed never
+            are.
         format: "parquet" for a folder, "delta" or "iceberg" for a table.
 
     Returns:

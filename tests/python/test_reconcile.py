@@ -198,6 +198,9 @@ def test_only_windows_of_the_range_are_compared(spark: SparkSession) -> None:
     assert statuses(wrong[2:4]) == [*outside, *compared, (400, "outside", None), (500, "outside", None)]
     bounded = statuses(wrong, since=at(200), until="2026-01-01T12:06:40Z")
     assert bounded == [*outside, *compared, (400, "outside", None), (500, "outside", None)]
+    # A named range has to have landed, even where no row has.
+    wide = statuses(wrong[2:4], since=at(100), until=at(500))
+    assert wide == [outside[0], (100, "compared", 0), *compared, (400, "compared", 0), (500, "outside", None)]
     # A window that is cut isn't compared.
     assert [status for _, status, _ in statuses(wrong, since=at(201))][:3] == ["outside"] * 3
     shifted = statuses(wrong[:3], offset="60 seconds")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -111,7 +112,7 @@ def test_complete_windows_of_a_stream_are_equal_and_others_are_left_out(
     assert result.equal
     reports = tailrace.window_report(spark, landing.out).collect()
     for row, report in zip(windows, reports, strict=False):
-        names = ("expected", "passed", "completeness", "low_watermark", "closed_at", "late_rows")
+        names = ("rows", "expected", "passed", "completeness", "low_watermark", "closed_at", "late_rows")
         assert [row.report[name] for name in names] == [report[name] for name in names]
     assert windows[-1].report is None
     rates = [(_started(r), r.landed_rate, r.batch_rate) for r in result.summary.collect()]
@@ -149,6 +150,29 @@ def test_a_row_that_was_landed_late_without_a_mark(spark: SparkSession, tmp_path
     assert _users(landing.reconciled()) == [(7, "missing", "late"), (8, "missing", "late")]
     landing.add(click=[(2, 8, 4)])
     assert _users(landing.reconciled()) == [(7, "missing", "late"), (8, "missing", None)]
+
+
+@pytest.mark.parametrize(
+    ("lost", "landed"),
+    [("20260101T120100Z", [1, 0]), ("20260101T120100Z/_SUCCESS", [1, 1]), ("20260101T120000Z", [0, 1])],
+)
+def test_windows_that_somebody_has_deleted(
+    spark: SparkSession, tmp_path: Path, lost: str, landed: list[int]
+) -> None:
+    landing = Landing(spark, tmp_path)
+    landing.land(impressions=[(1, 7, 0), (2, 8, 61)], click=[(1, 7, 5)])
+    landing.land(impressions=[(3, 7, 200)], click=[(3, 7, 200)])
+    path = landing.out / f"window_start={lost}"
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+    # The folder knows the windows that it has closed last, and the user where it begins.
+    result = landing.reconciled(since=at(0))
+    told = [(_started(r), r.status, r.landed_rows) for r in result.windows.collect()]
+    assert told[:2] == [(0, "compared", landed[0]), (60, "compared", landed[1])]
+    assert result.totals.missing == landed.count(0)
+    assert result.equal == (0 not in landed)
 
 
 def test_a_folder_that_is_not_there_and_windows_of_a_day(spark: SparkSession, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LATE = "late"
 _NO_SUCH_PATH = "PATH_NOT_FOUND"
-_REPORTED = ("expected", "passed", "completeness", "low_watermark", "closed_at", "late_rows")
+_REPORTED = ("rows", "expected", "passed", "completeness", "low_watermark", "closed_at", "late_rows")
 
 
 @dataclass(frozen=True)
@@ -132,11 +132,15 @@ class Range:
         return "open" if self.open_from is not None and start + length > self.open_from else "outside"
 
     def within(self, since: int | None, until: int | None) -> Range:
-        """The part of it between two times."""
-        if self.begin is None or self.end is None:
-            return self
-        begin = self.begin if since is None else max(self.begin, since)
-        return Range(begin, self.end if until is None else min(self.end, until), self.open_from)
+        """The range between two times, which says where rows have to be, even if there are none.
+
+        Windows that haven't closed are never compared. Of a DataFrame, it isn't known which ones have.
+        """
+        begin = self.begin if since is None else since
+        end = self.end if until is None else until
+        if self.open_from is not None:
+            end = min(self.open_from, self.open_from if end is None else end)
+        return Range(begin, end, self.open_from)
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,7 @@ class Reported:
 
 
 REPORT = (
-    "struct<expected:bigint,passed:bigint,completeness:decimal(19,18),low_watermark:bigint,closed_at:bigint,"
+    "struct<rows:bigint,expected:bigint,passed:bigint,completeness:decimal(19,18),low_watermark:bigint,closed_at:bigint,"
     "late_rows:bigint>"
 )
 

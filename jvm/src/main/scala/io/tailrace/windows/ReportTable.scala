@@ -60,7 +60,7 @@ object ReportTable {
   private def ofFolder(session: SparkSession, folder: String): DataFrame = {
     val path = LiteralPath.qualified(folder, session.sessionState.newHadoopConf())
     val settings = settingsOf(session, path).getOrElse(throw WindowErrors.notFound(path.toString))
-    joined(reports(session, path, settings.into), late(session, Seq((folder, path, settings))).drop(Folder))
+    joined(reports(session, path, settings), late(session, Seq((folder, path, settings))).drop(Folder))
       .withColumn("late_rows", coalesce(col("late_rows"), lit(0L)))
   }
 
@@ -96,14 +96,21 @@ object ReportTable {
       .select((names.take(3) ++ Seq("late_rows") ++ names.drop(3) ++ more).map(col): _*)
       .orderBy("window_start")
 
-  private def reports(session: SparkSession, path: Path, into: String): DataFrame = {
+  private def reports(session: SparkSession, path: Path, settings: FolderFile): DataFrame = {
     val hadoopConf = new SerializableConfiguration(session.sessionState.newHadoopConf())
+    val into = settings.into
     def log = new LandingLog(new LandingPaths(path, into), hadoopConf.value)
-    val starts = log.windows
+    // Those that closed last have a record besides their `_SUCCESS`, which somebody may have deleted.
+    val last =
+      if (settings.table.nonEmpty) Map.empty[Long, String]
+      else log.newestClosed().toSeq.flatMap(_._2.windows).map(one => one.start -> one.report).toMap
+    val starts = (log.windows ++ last.keys).distinct
     val slices = Math.max(1, Math.min(starts.size, session.sparkContext.defaultParallelism))
     val rows = session.sparkContext.parallelize(starts, slices).mapPartitions { part =>
       val ofTask = log
-      part.flatMap(ofTask.marked).map(row)
+      part
+        .flatMap(start => ofTask.marked(start).orElse(last.get(start).flatMap(WindowReport.decode)))
+        .map(row)
     }
     session.createDataFrame(rows, Schema)
   }

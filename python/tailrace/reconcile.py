@@ -232,7 +232,10 @@ def _answer(
             return known.answer.batch(**frames), known
         except TailraceJoinError as error:
             if error.condition == _MIXED:
-                error.add_note("`tables` of tailrace.reconcile takes batch DataFrames in place of streams.")
+                error.add_note(
+                    "`tables` of tailrace.reconcile takes batch DataFrames in place of streams, by their names:"
+                    f" it has {sorted(frames) or 'none'}."
+                )
             raise
     if not isinstance(definition, DataFrame):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(

@@ -93,7 +93,7 @@ def _ratios_of(ratio: Mapping[str, float]) -> dict[str, float]:
         TailraceJoinError: one isn't above 0, or there is none.
         TypeError: they are no mapping of strings to numbers.
     """
-    arguments.kind(ratio, Mapping, "ratio")
+    arguments.kind(ratio, Mapping, "ratio", 'such as {"click": 3}')
     wanted = "a number above 0"
     ratios = {
         arguments.text(label, "ratio"): arguments.rate(one, "ratio", wanted) for label, one in ratio.items()

@@ -85,7 +85,7 @@ final class StateSource extends DataSourceRegister with TableProvider {
     if (found.size == 1) found.head
     else {
       val names = joins.map(join => s"${join.operator} (${join.name})").mkString(", ")
-      throw StateOptions.invalid("operator", options.operator.getOrElse(""), s"one of $names")
+      throw StateOptions.invalid("operator", options.operator.getOrElse("missing"), s"one of $names")
     }
   }
 }

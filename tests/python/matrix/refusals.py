@@ -134,10 +134,9 @@ REFUSALS: tuple[Refusal, ...] = (
         Call("Examples.horizons", {"horizons": ["10 seconds"]}),
     ),
     _examples(
-        "a label that excludes beside an attribution",
+        "a label that excludes, with an attribution",
         CONFLICT,
-        _label(on_stall="exclude", stall_after="1 hour"),
-        Call("Examples.label", {"name": "buy", "after": "30 seconds", "attribution": tailrace.linear()}),
+        _label(on_stall="exclude", stall_after="1 hour", attribution=tailrace.linear()),
     ),
     Refusal(
         "examples-features that are excluded",

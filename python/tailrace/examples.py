@@ -247,8 +247,9 @@ class Examples:
                 them. "pause": all examples stay buffered; log and progress name it. "fail": the query ends.
                 "exclude": the watermark advances without it until it has caught up. Examples that are emitted
                 without events that may still arrive have "excluded" in a column `_mark`, and its events are
-                late: with `amend_for` of `examples` they amend these examples. Not with `horizons`. None: as
-                `examples` says. Labels of one DataFrame are excluded if all of them are, and fail if one is.
+                late: with `amend_for` of `examples` they amend these examples. Not with `horizons` and
+                beside an attribution. None: as `examples` says. Labels of one DataFrame are excluded if all
+                of them are, and fail if one is.
             stall_after: after how long; needed for "fail" and "exclude". Counted as in `sync_join`, within
                 one run. If labels share a DataFrame, the shortest counts. None: as `examples` says, or a
                 minute.

@@ -163,7 +163,8 @@ def join(
             how="left": the query's watermark advances without the side until its own has caught up. Left rows
             that are emitted without right rows that may still arrive have "excluded" in a column `_mark`.
             Rows of the side are late then: with `amend_for`, right rows amend the left rows that were emitted
-            without them. It may change at a restart. Not with `horizons`, `early` and release="decided".
+            without them. It may change at a restart. Not with `horizons`, `early` and release="decided", nor,
+            on the right side, with late_labels=False.
         on_left_stall: the same for the left side. None: as `on_stall`.
         stall_after: how long a side has to be idle; needed for "fail" and "exclude". It is counted as in
             `sync_join`, within one run. None: nobody watches the sides.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -11,8 +11,14 @@ from pyspark.errors import StreamingQueryException
 import tailrace
 from example_frames import SCHEMA, examples, ids
 from streams import at, second
+from tailrace.testing import crash_at_every_step
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
     from tailrace.testing import StreamQuery, StreamTest
 
 
@@ -153,3 +159,77 @@ def test_features_that_stall_end_the_query(stream_test: StreamTest) -> None:
             go_on()
         assert isinstance(caught.value, tailrace.TailraceJoinError)
         assert "All examples wait for the stream of features profile" in str(caught.value)
+
+
+_STEPS = 14
+_AFTER = 9
+_ORDERS = [(1000 + s, 7, at(s)) for s in range(2, 60, 4)]
+
+
+def _excluding(root: Path, *streams: DataFrame) -> DataStreamWriter:
+    frames = [stream.withWatermark("at", "1 second") for stream in streams]
+    made = examples(frames[0], release_every="13 seconds").label(
+        "click", frames[1], time="at", after="9 seconds"
+    )
+    # A stream without rows stalls with the eighth micro-batch, however fast they are.
+    made = made.label(
+        "buy",
+        frames[2],
+        time="at",
+        after=f"{_AFTER} seconds",
+        on_stall="exclude",
+        stall_after="8 milliseconds",
+    )
+    return made.stream().writeStream.format("parquet").option("path", str(root / "out"))
+
+
+def _crashed(spark: SparkSession, directory: Path, most: int, by: str) -> None:
+    """The orders stop with the first micro-batch, and catch up with the last but one."""
+    marked = 0
+
+    def read(root: Path) -> list[Any]:
+        nonlocal marked
+        rows = spark.read.parquet(str(root / "out")).collect()
+        for row in rows:
+            served = second(row["at"].astimezone())
+            bought = [event["id"] for event in row["buy"]]
+            complete = [1000 + s for s in range(2, 60, 4) if served <= s <= served + _AFTER]
+            # Which rows come out without the orders depends on how long a start waits for them.
+            assert set(bought) <= set(complete)
+            if row["_mark"] is None:
+                assert bought == complete, row
+            else:
+                marked += 1
+        return [row["id"] for row in rows]
+
+    last = [(9000, 9, at(200))]
+    nobodys = [(9000, 8, at(200))]
+    batches: list[Any] = [([(0, 7, at(0))], [(0, 7, at(0))], _ORDERS[:1])]
+    batches += [([(s, 7, at(4 * s))], [(s, 7, at(4 * s))], []) for s in range(1, _STEPS)]
+    batches += [([(_STEPS, 7, at(4 * _STEPS))], [], _ORDERS[1:]), (last, nobodys, nobodys)]
+    crash_at_every_step(
+        spark,
+        directory,
+        _excluding,
+        [SCHEMA] * 3,
+        batches,
+        read,
+        most=most,
+        by=by,  # type: ignore[arg-type]
+    )
+    assert marked > 0
+
+
+@pytest.mark.slow
+def test_a_row_without_a_mark_is_complete_wherever_the_query_fails(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    _crashed(spark, tmp_path, 3, "fault")
+
+
+@pytest.mark.campaign
+@pytest.mark.classic("a killed process has a classic session")
+def test_a_row_without_a_mark_is_complete_wherever_the_process_is_killed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    _crashed(spark, tmp_path, 6, "kill")

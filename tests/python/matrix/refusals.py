@@ -68,6 +68,7 @@ REFUSALS: tuple[Refusal, ...] = (
     _join(NEEDS, on_stall="fail"),
     _join(CONFLICT, on_stall="exclude", stall_after="1 hour", horizons=["10 seconds"]),
     _join(CONFLICT, on_left_stall="exclude", stall_after="1 hour", early="10 seconds"),
+    _join(CONFLICT, on_stall="exclude", stall_after="1 hour", late_labels=False),
     _join(NEEDS, one_to_one=True),
     _join(CONFLICT, how="inner", one_to_one=True, salted_keys=[1]),
     _join(NEEDS, release="decided"),
@@ -131,6 +132,11 @@ REFUSALS: tuple[Refusal, ...] = (
         CONFLICT,
         _label(on_stall="exclude", stall_after="1 hour"),
         Call("Examples.horizons", {"horizons": ["10 seconds"]}),
+    ),
+    _examples(
+        "a label that excludes, with an attribution",
+        CONFLICT,
+        _label(on_stall="exclude", stall_after="1 hour", attribution=tailrace.linear()),
     ),
     Refusal(
         "examples-features that are excluded",

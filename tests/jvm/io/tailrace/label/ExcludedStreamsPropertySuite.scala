@@ -22,7 +22,7 @@ final class ExcludedStreamsPropertySuite extends SparkSuite with SlowSuite {
     def oneOf[T](values: T*): T = values(random.nextInt(values.size))
     val amends = random.nextBoolean()
     val o = options(s"$after microseconds").copy(
-      releaseEvery = oneOf(Some("batch"), None),
+      releaseEvery = oneOf(Some("batch"), None, Some("15 milliseconds"), Some("40 milliseconds")),
       onStall = "exclude",
       stallAfter = Some("80 seconds"),
       amendFor = Option.when(amends)("1 day")

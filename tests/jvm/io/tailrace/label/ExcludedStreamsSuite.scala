@@ -89,6 +89,60 @@ final class ExcludedStreamsSuite extends SparkSuite {
     }
   }
 
+  test("rows whose windows have closed without the side are marked, whatever their step") {
+    query(excluding.copy(releaseEvery = Some("20 seconds"))) { (h, clock, _) =>
+      h.step(Seq(served(1, 1)), Seq(engaged(2, 102)))
+      lefts(h, clock, 20 to 38)
+      // Too late for 20 and 22, whose windows have closed, and then the side catches up.
+      h.right(engaged(21, 121), engaged(23, 123), engaged(37, 137))
+      h.step(Seq(served(100, 100)), Seq(engaged(100, 200)))
+      h.step(Seq(served(200, 200)), Seq(engaged(200, 300)))
+      val rows = h.all.filter(_.id.exists(_ < 100))
+      assert(rows.flatMap(_.id) == 1 +: (20 to 38))
+      val whole = rows.filter(_.mark.isEmpty)
+      assert(whole.nonEmpty && rows.size > whole.size)
+      whole.foreach { row =>
+        val all = Seq(21, 23, 37).filter(t => t >= row.id.get && t <= row.id.get + 10).map(100 + _)
+        assert(row.labels == all, row)
+      }
+    }
+  }
+
+  Seq(0, 1, 2).foreach { behind =>
+    test(s"a start $behind micro-batches behind the first one without the side marks its rows") {
+      query() { (h, clock, d) =>
+        h.step(Seq(served(1, 1)), Seq(engaged(2, 102)))
+        lefts(h, clock, 20 to 27)
+        h.stop()
+        val first = noted(d).min
+        rollBack(d, first + behind)
+        h.start()
+        // As long again: a start may have forgotten that the side had stalled.
+        lefts(h, clock, 28 to 45)
+        val out = h.all
+        assert(out.flatMap(_.id).take(3) == Seq(1, 20, 21))
+        assert(out.map(_.mark).toSet == Set(excluded), out)
+      }
+    }
+  }
+
+  /** The micro-batches whose entries have an excluded stream. */
+  private def noted(checkpoint: File): Seq[Long] = {
+    val note = "\"tailrace\\.excluded\\.[^\"]*\":\"([0-9]+) [^\"]".r
+    Checkpoint.newestFirst(new File(checkpoint, "offsets")).flatMap { file =>
+      note
+        .findFirstMatchIn(Files.readString(file.toPath))
+        .map(_.group(1).toLong)
+        .filter(_ == file.getName.toLong)
+    }
+  }
+
+  private def rollBack(checkpoint: File, from: Long): Unit =
+    Seq("offsets", "commits")
+      .flatMap(log => Checkpoint.newestFirst(new File(checkpoint, log)))
+      .filter(_.getName.toLong >= from)
+      .foreach(file => Files.delete(file.toPath))
+
   test("a left side that stalls holds nothing back either") {
     query(excluding.copy(onStall = "pause", onLeftStall = Some("exclude"))) { (h, clock, _) =>
       h.step(Seq(served(1, 1)), Seq(engaged(2, 102)))
@@ -130,7 +184,8 @@ final class ExcludedStreamsSuite extends SparkSuite {
     Seq(
       excluding.copy(horizons = Seq("5 seconds")) -> "horizons",
       excluding.copy(early = Some("5 seconds")) -> "early",
-      excluding.copy(release = "decided", `match` = "first") -> "release"
+      excluding.copy(release = "decided", `match` = "first") -> "release",
+      excluding.copy(lateLabels = Some(false)) -> "on_stall"
     ).foreach { case (of, other) =>
       val e = intercept[TailraceAnalysisException](of.stalls)
       assert(e.getCondition == "TAILRACE_OPTION_CONFLICT" && e.getMessageParameters.get("other") == other)

@@ -216,8 +216,24 @@ private[tailrace] final class ExamplesResolution(
     if (!left.isStreaming && !left.deterministic) throw ExampleErrors.impressionsChange(one.label.name)
   }
 
-  private def streams(found: Seq[FoundLabel], options: ExampleOptions): Option[LabelStreams] =
-    Option(watched(found, options)).filter(_.isNeeded(left.isStreaming))
+  private def streams(found: Seq[FoundLabel], options: ExampleOptions): Option[LabelStreams] = {
+    val streams = watched(found, options)
+    // With an attribution, no label accepts late events.
+    for {
+      one <- found.find(_.isAttributed)
+      stream <- streams.streams.find(_.onStall.policy == Policy.Exclude)
+      excluded <- found.find(other => stream.labels.contains(other.label.name))
+    } throw excluded.label
+      .alone(options)
+      .arguments
+      .conflict(
+        "on_stall",
+        Policy.Exclude.name,
+        "attribution",
+        s"${JoinOptions.ExcludedAreLate}, by the attribution of label '${one.label.name}'"
+      )
+    Option(streams).filter(_.isNeeded(left.isStreaming))
+  }
 
   private def watched(found: Seq[FoundLabel], options: ExampleOptions): LabelStreams = {
     val byStream = found.groupBy(_.stream).toSeq.sortBy { case (_, of) => found.indexOf(of.head) }

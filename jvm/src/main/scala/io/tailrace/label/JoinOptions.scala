@@ -167,6 +167,8 @@ final case class JoinOptions(
       OnStall(policy, OnStall.afterMs(arguments, stallAfter))
     }
     val right = of("on_stall", onStall)
+    if (right.policy == Policy.Exclude && lateLabels.contains(false))
+      throw arguments.conflict("late_labels", "False", "on_stall", JoinOptions.ExcludedAreLate)
     val left = onLeftStall.fold(right)(of("on_left_stall", _))
     Option.when(stallAfter.nonEmpty)(left -> right)
   }
@@ -269,6 +271,10 @@ final case class JoinOptions(
 
 object JoinOptions {
   private val SaltBuckets = 8
+
+  /** The reason why late right rows have to be accepted where a stream may be excluded. */
+  private[tailrace] val ExcludedAreLate: String =
+    "rows of an excluded stream are late when it is back, and would be missing in rows without a mark"
 
   private[tailrace] def of(document: CallDocument): JoinOptions = JoinOptions(
     leftTime = document("left_time").text,

@@ -82,7 +82,10 @@ private[tailrace] object LabelStreams {
     val note = if (streams.mayExclude) ExcludedStreams.of(exec, batch.batchId) else ExcludedStreams.None
     val times = StreamWatermarks.current(session)
     stalls.begins(batch.batchId, nowMs, hasInput, hasRows, times, note, batch.watermarkMs)
-    stalls.target(times).foreach(StreamWatermarks.raise(session, stalls.excludedNodes, _))
+    // Without those that the batch's entry doesn't have yet: a start behind this batch knows what that says, and its
+    // watermark.
+    val excluded = stalls.excludedNodes(note.of(_).nonEmpty)
+    stalls.target(times, excluded).foreach(StreamWatermarks.raise(session, excluded, _))
     note.incompleteAfter(streams.streams)
   }
 
@@ -118,7 +121,8 @@ private[tailrace] object LabelStreams {
   *
   * {{{
   *   clicks      12:00   12:10   12:20   12:30   12:40    their watermarks at the end of a batch
-  *   orders      12:00   -       -       -       12:35    idle for too long when the third batch begins
+  *   orders      12:00   -       -       -       12:35    idle for too long when the second batch begins
+  *   noted       -       -       orders  orders  orders   in the entries of the batches
   *   query       12:00   12:00   12:10   12:20   12:30    one batch behind the clicks while the orders are excluded
   *
   *   orders have reached 12:35: they count again, from the next batch on
@@ -159,17 +163,20 @@ private[label] final class LabelStalls(streams: Seq[LabelStream]) extends Loggin
   def excluded: Seq[(LabelStream, Option[Long])] =
     parts.filter(_.isExcluded).map(part => part.stream -> part.readTo(Map.empty))
 
-  def excludedNodes: Set[UUID] = parts.filter(_.isExcluded).flatMap(_.stream.watermarks).toSet
+  /** The watermark nodes of the excluded streams for which a condition holds. */
+  def excludedNodes(isMeant: LabelStream => Boolean = _ => true): Set[UUID] =
+    parts.filter(part => part.isExcluded && isMeant(part.stream)).flatMap(_.stream.watermarks).toSet
 
   /** The watermark of the other streams, in milliseconds; none if nobody is excluded, or they have none. */
-  def target(times: Map[UUID, Option[Long]]): Option[Long] = {
-    val others = times.filterNot { case (node, _) => excludedNodes(node) }.values.toSeq
-    if (excludedNodes.isEmpty || others.contains(None)) None else others.flatten.minOption
+  def target(times: Map[UUID, Option[Long]], excluded: Set[UUID]): Option[Long] = {
+    val others = times.filterNot { case (node, _) => excluded(node) }.values.toSeq
+    if (excluded.isEmpty || others.contains(None)) None else others.flatten.minOption
   }
 
   /** True if an excluded stream still holds the watermark behind the others. */
-  def isBehind(times: Map[UUID, Option[Long]]): Boolean = target(times).exists { others =>
-    excludedNodes.exists(times.getOrElse(_, None).forall(_ < others))
+  def isBehind(times: Map[UUID, Option[Long]]): Boolean = {
+    val excluded = excludedNodes()
+    target(times, excluded).exists(others => excluded.exists(times.getOrElse(_, None).forall(_ < others)))
   }
 
   /** The tasks of a batch have run.
@@ -201,8 +208,9 @@ private[label] final class LabelStalls(streams: Seq[LabelStream]) extends Loggin
   ): Unit = if (batch != last) {
     if (last < 0) restore(note, queryMs)
     last = batch
-    val furthest = times.collect { case (node, Some(ms)) if !excludedNodes(node) => ms }.maxOption
-    parts.foreach { part =>
+    val excluded = excludedNodes()
+    val furthest = times.collect { case (node, Some(ms)) if !excluded(node) => ms }.maxOption
+    val stalled = parts.filter { part =>
       val passed = part.clock.advance(nowMs, hasInput)
       part.idle.see(if (hasRows(part.stream)) Heard.Yes else Heard.No, passed)
       val readTo = part.readTo(times)
@@ -216,8 +224,9 @@ private[label] final class LabelStalls(streams: Seq[LabelStream]) extends Loggin
         isStalled = isStalled && !part.mayBeExcluded
       )
       if (part.facts.isStalled && !before.isStalled) logWarning(WaitText.labelStalled(part.facts))
-      if (part.mayBeExcluded) exclude(part, isStalled, isInTime = readTo.exists(_ >= queryMs))
+      isStalled
     }
+    exclude(stalled.filter(_.mayBeExcluded), times, queryMs)
     parts
       .filter(part => part.facts.isStalled && part.stream.onStall.policy == Policy.Fail)
       .foreach { part =>
@@ -226,14 +235,21 @@ private[label] final class LabelStalls(streams: Seq[LabelStream]) extends Loggin
       }
   }
 
-  private def exclude(part: Part, isStalled: Boolean, isInTime: Boolean): Unit =
-    if (part.isExcluded && isInTime) {
-      part.isExcluded = false
-      logInfo(s"The watermark waits for the stream of ${part.stream.labels.mkString(", ")} again")
-    } else if (!part.isExcluded && isStalled) {
-      part.isExcluded = true
-      logWarning(WaitText.streamExcluded(part.facts))
+  /** Excludes those that hold the watermark of all others back, until they have been read as far as the query. */
+  private def exclude(stalled: Seq[Part], times: Map[UUID, Option[Long]], queryMs: Long): Unit = {
+    val others = target(times, excludedNodes() ++ stalled.flatMap(_.stream.watermarks))
+    val holding = stalled.filter(part => others.exists(ms => part.readTo(times).forall(_ < ms)))
+    parts.filter(_.mayBeExcluded).foreach { part =>
+      val isInTime = part.readTo(times).exists(_ >= queryMs)
+      if (part.isExcluded && isInTime && !holding.contains(part)) {
+        part.isExcluded = false
+        logInfo(s"The watermark waits for the stream of ${part.stream.labels.mkString(", ")} again")
+      } else if (!part.isExcluded && holding.contains(part)) {
+        part.isExcluded = true
+        logWarning(WaitText.streamExcluded(part.facts))
+      }
     }
+  }
 
   /** Spark forgets the watermarks of streams. Those that count have held the query's back, so they are as far as it is. */
   private def restore(note: ExcludedStreams, queryMs: Long): Unit =

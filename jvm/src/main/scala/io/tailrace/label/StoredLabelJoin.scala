@@ -216,7 +216,8 @@ private final class LabelJoinDriver(settings: JoinSettings, exec: PlannedJoin) e
         watermark,
         lateWatermark,
         bucketWidth,
-        release,
+        // Later, the stream may have been read further, and its rows would have come too late for these rows.
+        if (incompleteAfter.isEmpty) release else ReleaseSteps.EachBatch,
         exec.partitionsOfRelease,
         shorter.map(was => window.copy(after = was)),
         closing.fold(IdleTimeout.throughOfRerun(exec))(_.through),

@@ -68,7 +68,7 @@ def test_what_comes_out_without_a_side_after_kills_equals_the_oracle(tmp_path: P
     of_key: dict[int | None, list[Row]] = defaultdict(list)
     for row in rights:
         of_key[row.key].append(row)
-    expected = {
+    expected: dict[tuple[int | None, float], set[int]] = {
         (left.key, left.second): {r.id for r in of_key[left.key] if 0 <= r.second - left.second <= _AFTER}
         for left in lefts
     }
@@ -90,10 +90,10 @@ def test_what_comes_out_without_a_side_after_kills_equals_the_oracle(tmp_path: P
             excluded += mark == "excluded"
             first[place] = found
     assert first.keys() == expected.keys()
-    for place, labels in expected.items():
+    for place, whole in expected.items():
         # Each has more labels than the one before.
         versions = [first[place], *sorted(amended[place], key=len)]
         assert all(before < now for before, now in pairwise(versions))
-        assert versions[-1] == labels
+        assert versions[-1] == whole
     # Some had the right side before it stalled, and when it was back.
     assert len(expected) // 4 < excluded < len(expected)

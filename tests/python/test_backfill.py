@@ -392,6 +392,28 @@ def test_a_dry_run_counts_and_writes_nothing(spark: SparkSession, tmp_path: Path
         made.live()
 
 
+def test_rows_without_a_time_come_from_the_table_and_from_the_stream(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    scene = Scene(spark, tmp_path, _labelled)
+
+    def untimed(*rows: Row) -> DataFrame:
+        """Those with even ids have no time."""
+        return scene.frame("left", rows).withColumn("l_ts", f.expr("if(l_id % 2 = 0, null, l_ts)"))
+
+    made = scene.backfill(
+        {"left": untimed(Row(1, 1, 5), Row(2, 1, 6)), "right": scene.frame("right", [])}, at(600)
+    )
+    untimed(Row(3, 1, 605), Row(4, 1, 5), Row(5, 1, 599)).coalesce(1).write.parquet(
+        str(scene.root / "left" / "part=0")
+    )
+    for side, rows in _ENDS.items():
+        scene.feed(side, rows)
+    scene.run_live(made)
+    found = spark.read.parquet(str(tmp_path / "out"))
+    assert sorted(row["l_id"] for row in found.collect()) == [1, 2, 3, 4]
+
+
 def test_tables_without_rows_hand_over(spark: SparkSession, tmp_path: Path) -> None:
     scene = Scene(spark, tmp_path, _labelled)
     left, right = _made(4, count=20)

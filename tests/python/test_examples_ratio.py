@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -385,6 +385,46 @@ def test_a_batch_has_the_exact_rate_of_each_window(spark: SparkSession) -> None:
     assert 0 < len(kept) < len(everything)
 
 
+def test_windows_of_a_batch_begin_at_multiples_of_over_before_1970_too(spark: SparkSession) -> None:
+    times = [-161, -160, -159, -1, 0, 1, 159, 160]
+    rows = [(i, i, second) for i, second in enumerate(times)]
+    impressions, clicks = (
+        spark.createDataFrame(some, "id long, user long, s long").selectExpr(
+            "id", "user", "timestamp_seconds(s) AS at"
+        )
+        for some in (rows, [(0, 99, 0)])
+    )
+    counts = Counter(second // _OVER for second in times)
+    assert sorted(counts.items()) == [(-2, 1), (-1, 3), (0, 3), (1, 1)]
+    kept = [
+        _sampled(impressions, clicks, ratio={"click": 1}, seed=seed).batch().collect() for seed in range(4)
+    ]
+    found = {row["id"]: row["weight"] for some in kept for row in some}
+    assert found == {i: float(counts[times[i] // _OVER]) for i in found}
+    assert {times[i] // _OVER for i in found} == {-2, -1, 0, 1}
+
+
+def test_a_batch_counts_no_orphan_and_no_example_without_a_time_in_a_window(spark: SparkSession) -> None:
+    impressions = frame(spark, *((i, i, 1) for i in range(8))).unionByName(
+        spark.createDataFrame([(100 + i, i, None) for i in range(4)], SCHEMA)
+    )
+    # None of them has an impression, and one has no key.
+    clicks = frame(spark, *((i, 99, 1) for i in range(20)), (30, None, 1))
+    found: dict[tuple[str | None, bool], list[float | None]] = defaultdict(list)
+    for seed in range(6):
+        made = examples(impressions, orphans=True)
+        made = made.label("click", clicks, time="at", after=f"{_AFTER} seconds")
+        for row in made.sample(ratio={"click": 1}, seed=seed, over="1 hour").batch().collect():
+            found[row["_mark"], row["id"] is None or row["id"] >= 100].append(row["weight"])
+    # Eight negatives in the hour, four without one, and no positive: of each, one is kept on average.
+    assert set(found.pop((None, False))) == {8.0}
+    assert set(found.pop((None, True))) == {4.0}
+    assert {mark: set(weights) for (mark, _), weights in found.items()} == {
+        "unmatched_right": {None},
+        "null_right": {None},
+    }
+
+
 def test_weights_estimate_all_negatives_over_many_seeds(spark: SparkSession) -> None:
     tables = [table.localCheckpoint() for table in _tables(spark)]
     everything = _define(*tables).batch().collect()
@@ -427,24 +467,61 @@ def test_an_example_before_since_is_neither(
     assert {row["weight"] for row in unknown} == {1.0}
 
 
+def _define_two(impressions: DataFrame, events: DataFrame) -> tailrace.Examples:
+    made = examples(impressions, release_every="batch")
+    made = made.label("click", events, time="at", after=f"{_AFTER} seconds", where="id % 2 = 0")
+    return made.label("buy", events, time="at", after=f"{_AFTER} seconds", where="id % 3 = 0")
+
+
 def test_of_several_labels_the_greatest_rate_counts(spark: SparkSession, stream_test: StreamTest) -> None:
     feed = _Feed(stream_test)
-
-    def define(impressions: DataFrame, events: DataFrame) -> tailrace.Examples:
-        made = examples(impressions, release_every="batch")
-        made = made.label("click", events, time="at", after="10 seconds", where="id % 2 = 0")
-        return made.label("buy", events, time="at", after="10 seconds", where="id % 3 = 0")
-
     options: dict[str, Any] = {"ratio": {"buy": 4, "click": 2}, "over": f"{_OVER} seconds", "seed": _SEED}
     with (
-        stream_test.query(define(*feed.frames).sample(**options).stream()) as query,
-        stream_test.query(define(*feed.frames).stream(), "all") as whole,
+        stream_test.query(_define_two(*feed.frames).sample(**options).stream()) as query,
+        stream_test.query(_define_two(*feed.frames).stream(), "all") as whole,
     ):
         compared = _Compared(spark, feed, [query, whole], _Oracle(options["ratio"], 1.0))
         for step in _STEPS[:4]:
             compared.run(step)
             query.restart()
     assert sum(compared.left_out) > 0
+    metrics = [one["stateOperators"][0]["customMetrics"] for one in compared.progress]
+    # An example with an event of both is one positive.
+    positives, negatives, emitted = (
+        sum(one[name] for one in metrics)
+        for name in ("balancedPositives", "balancedNegatives", "groupsEmitted")
+    )
+    assert positives > 0
+    assert positives + negatives == emitted
+
+
+def test_counts_begin_anew_with_other_labels_and_not_in_another_order(
+    spark: SparkSession, stream_test: StreamTest
+) -> None:
+    feed = _Feed(stream_test)
+
+    def sampled(ratio: dict[str, float]) -> DataFrame:
+        return _define_two(*feed.frames).sample(ratio=ratio, start=0.5, over="1 hour", seed=_SEED).stream()
+
+    changes: list[tuple[dict[str, float], bool]] = [
+        ({"click": 2}, False),
+        ({"buy": 1}, True),
+        ({"buy": 1}, False),
+        ({"click": 1, "buy": 2}, True),
+        ({"buy": 2, "click": 1}, False),
+        ({"click": 1, "buy": 2}, False),
+    ]
+    with (
+        stream_test.query(sampled(changes[0][0])) as query,
+        stream_test.query(_define_two(*feed.frames).stream(), "all") as whole,
+    ):
+        compared = _Compared(spark, feed, [query, whole], _Oracle(changes[0][0], 0.5, 3600))
+        for step, (ratio, is_new) in zip(_STEPS, changes, strict=False):
+            query.restart(sampled(ratio))
+            if is_new:
+                compared.oracle = _Oracle(ratio, 0.5, 3600)
+            compared.run(step)
+    assert all(compared.left_out[1:]), compared.left_out
 
 
 def test_marked_rows_are_not_sampled_and_not_counted(stream_test: StreamTest) -> None:
@@ -465,6 +542,33 @@ def test_marked_rows_are_not_sampled_and_not_counted(stream_test: StreamTest) ->
         }
         emitted = query.total("balancedPositives") + query.total("balancedNegatives")
         assert emitted == query.total("groupsEmitted")
+
+
+def test_an_example_without_an_excluded_stream_is_sampled_and_not_counted(stream_test: StreamTest) -> None:
+    sources = [stream_test.source(SCHEMA) for _ in range(3)]
+    served, clicked = sources[:2]
+    frames = [source.frame.withWatermark("at", "1 second") for source in sources]
+    made = (
+        examples(frames[0], release_every="batch")
+        .label("click", frames[1], time="at", after="9 seconds")
+        .label("buy", frames[2], time="at", after="9 seconds", on_stall="exclude", stall_after="1 second")
+        .sample(ratio={"click": 1}, seed=1, start=0.5, over="1 hour")
+    )
+    with stream_test.query(made.stream()) as query:
+        for source in sources:
+            source.add((1, 7, at(0)))
+        query.run()
+        for step in range(10, 100):
+            served.add(*((1000 * user + step, user, at(step)) for user in range(20)))
+            clicked.add((step, 0, at(step)))
+            query.run()
+            if len(query.rows()) > 60:
+                break
+        rows = query.rows()
+        assert {row["_mark"] for row in rows} == {"excluded"}
+        # Each has the rate `start`: no release without the stream counts for the next one.
+        assert {(len(row["click"]) > 0, row["weight"]) for row in rows} == {(True, 1.0), (False, 2.0)}
+        assert query.total("balancedPositives") + query.total("balancedNegatives") == 0
 
 
 def test_an_erasure_keeps_the_counts(spark: SparkSession, stream_test: StreamTest) -> None:
@@ -505,6 +609,17 @@ def test_an_import_begins_with_the_counts_of_all_partitions(
         assert [(one["positives"], one["negatives"]) for one in steps] == [
             ([p["click"]], n) for _, p, n in seen
         ]
+        query.new_rows()
+        imported = tmp_path / "import"
+        tailrace.import_state(made, imported, export=tmp_path / "export")
+        query.checkpoint.rename(tmp_path / "old")
+        imported.rename(query.checkpoint)
+        query.restart()
+        oracle.seen[1] = list(seen)
+        feed.add(_STEPS[2])
+        for one in (query, whole):
+            one.run()
+        _check(oracle, whole.new_rows(), query.new_rows(), _places(spark, 2), _shares(spark))
 
 
 _INVALID, _CONFLICT, _NEEDS = (f"TAILRACE_OPTION_{name}" for name in ("INVALID", "CONFLICT", "NEEDS"))

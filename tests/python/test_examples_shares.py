@@ -168,6 +168,28 @@ def test_an_attribution_is_not_for_examples_that_silence_lets_out(
             made.stream() if impressions.isStreaming else made.batch()
 
 
+def test_a_late_impression_has_no_share_though_its_window_is_open(stream_test: StreamTest) -> None:
+    served, bought = sources = [stream_test.source(SCHEMA) for _ in range(2)]
+    frames = [source.frame.withWatermark("at", "1 second") for source in sources]
+    made = examples(frames[0], release_every="batch").label(
+        "buy", frames[1], time="at", after="20 seconds", attribution=tailrace.linear()
+    )
+    with stream_test.query(made.stream()) as query:
+        served.add((1, 7, at(0)), (9, 8, at(10)))
+        bought.add((5, 7, at(12)))
+        query.run()
+        # Another impression of the order may have been emitted with its share.
+        served.add((2, 7, at(3)))
+        query.run()
+        for source in sources:
+            source.add((99, 99, FAR))
+        query.run()
+        rows = query.rows()
+        assert ids(rows, "buy") == {1: [5], 9: []}
+        assert _credits([row for row in rows if row["buy"]]) == [Decimal(1)]
+        assert query.total("lateLeftRows") == 1
+
+
 def test_impressions_that_change_when_they_are_read_again_are_refused(spark: SparkSession) -> None:
     impressions = frame(spark, (1, 7, 0), (2, 7, 0)).selectExpr("*", "uuid() AS key")
 

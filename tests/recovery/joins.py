@@ -27,6 +27,15 @@ def configured(root: Path) -> tuple[dict[str, str], dict[str, Any]]:
     return settings, options
 
 
+def configure_stall(root: Path, first: int, last: int) -> None:
+    """Files of the right side from `first` on come only when the left ones before `last` have come."""
+    _stall(root).write_text(json.dumps([first, last]))
+
+
+def _stall(root: Path) -> Path:
+    return root / "stall.json"
+
+
 def later(root: Path) -> Path:
     """Where files are that have yet to come, by side. If it is there, they come with pauses."""
     return root / "later"
@@ -37,6 +46,25 @@ def _files(root: Path, side: str) -> list[Path]:
 
 
 def feed(root: Path, query: StreamingQuery) -> None:
+    """Lets the files in that have yet to come."""
+    if _stall(root).exists():
+        _feed_beside_a_stall(root, query)
+    else:
+        _feed_with_silences(root, query)
+
+
+def _feed_beside_a_stall(root: Path, query: StreamingQuery) -> None:
+    first, last = json.loads(_stall(root).read_text())
+    while left := _files(root, "left"):
+        number = int(left[0].stem)
+        stalls = first <= number < last
+        for file in [left[0], *([] if stalls else _files(root, "right"))]:
+            if int(file.stem) <= number:
+                file.rename(root / file.parent.name / file.name)
+        query.processAllAvailable()
+
+
+def _feed_with_silences(root: Path, query: StreamingQuery) -> None:
     """Lets the files in, one of each side at a time, and waits now and then until no left row waits any more.
 
     Files without one of the other side come only if there is nothing else.

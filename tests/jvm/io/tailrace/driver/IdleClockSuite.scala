@@ -87,6 +87,17 @@ final class IdleClockSuite extends AnyFunSuite {
     assert(two.isTooLong)
   }
 
+  test("batches without rows between those of others hide no idle time") {
+    val two = new Two(60 * second)
+    two.batch(0, heard = Heard.Yes)
+    // As Spark makes them when the watermark has moved.
+    (1 to 4).foreach { i =>
+      two.batch((i * 5 - 1) * second, a = false)
+      two.batch(i * 5 * second)
+    }
+    assert(two.idleMs == 20 * second)
+  }
+
   test("a clock that goes back adds no idle time") {
     val two = new Two(60 * second)
     two.batch(1000 * second, heard = Heard.Yes)

@@ -5,10 +5,10 @@ import java.nio.file.Files
 
 import org.apache.spark.sql.DataFrame
 
-import io.tailrace.common.{Policy, TailraceAnalysisException}
+import io.tailrace.common.{Policy, TailraceAnalysisException, TailraceConf}
 import io.tailrace.join.OnStall
 import io.tailrace.testkit.StreamHarness.{join, options}
-import io.tailrace.testkit.Times.seconds
+import io.tailrace.testkit.Times.{micros, seconds}
 import io.tailrace.testkit._
 
 /** Joins whose watermark goes on without a side that has stalled. */
@@ -55,6 +55,22 @@ final class ExcludedStreamsSuite extends SparkSuite {
       assert(after.forall(_.mark.isEmpty) && after.flatMap(_.id).max == 40)
       assert(h.all.filter(_.id.contains(38)) == Seq(row(38, None, 138, 145)))
       assert(h.all.flatMap(_.id).distinct.size == h.all.size)
+      assert(h.total(LabelMetrics.EmittedIncomplete) == h.all.count(_.mark == excluded))
+    }
+  }
+
+  test("a row has no mark if the side was read to the end of its window, though it comes out later") {
+    withConf("spark.sql.shuffle.partitions" -> 1) {
+      query(excluding.copy(releaseEvery = Some("30 seconds"))) { (h, clock, _) =>
+        h.step(Seq(served(101, 1)), Seq(engaged(101, 101)))
+        // Their windows close within the step of 90 seconds: the first one's at the watermark of the right side.
+        val waiting = Seq(Served("k", micros(102000000), 2), Served("k", micros(102000001), 3))
+        h.step(waiting :+ served(113, 4), Seq(engaged(112, 102)))
+        assert(h.all.isEmpty)
+        lefts(h, clock, 140 to 160): Unit
+        val marks = h.all.flatMap(row => row.id.map(_ -> row.mark)).toMap
+        assert(Seq(1, 2, 3, 4).map(marks) == Seq(None, None, excluded, excluded))
+      }
     }
   }
 
@@ -170,6 +186,15 @@ final class ExcludedStreamsSuite extends SparkSuite {
     assert(wrong.getCondition == "TAILRACE_OPTION_NEEDS")
   }
 
+  test("eager matching has no marks: a join that may exclude a side is lazy") {
+    withConf(TailraceConf.JoinStrategy.key -> "eager") {
+      query() { (h, clock, _) =>
+        h.step(Seq(served(1, 1)), Seq(engaged(2, 102)))
+        assert(lefts(h, clock, 20 to 29).map(_.mark).toSet == Set(excluded))
+      }
+    }
+  }
+
   test("a batch job has the column, too") {
     def frame(left: Seq[Served], right: Seq[Engaged]): DataFrame = {
       import spark.implicits._
@@ -209,6 +234,9 @@ final class ExcludedStreamsSuite extends SparkSuite {
     assert(note.of(stream("c=d é", "added")).contains(Some(7L)) && note.of(stream("added")).isEmpty)
     assert(note.incompleteAfter(Seq(stream("a&b"))).contains(6990L))
     assert(note.incompleteAfter(Seq(stream("a&b"), stream("never"))).contains(Long.MinValue))
+    // Labels that have one stream now, and had one each.
+    assert(ExcludedStreams(Map("a" -> Some(7L), "b" -> Some(5L))).of(stream("a", "b")).contains(Some(5L)))
+    assert(ExcludedStreams(Map("a" -> Some(7L), "b" -> None)).of(stream("a", "b")).contains(None))
     assert(ExcludedStreams.decode("") == ExcludedStreams.None)
   }
 }

@@ -7,6 +7,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import io.tailrace.common.{Policy, TailraceStateException}
 import io.tailrace.explain.{LabelFacts, LabelStreamFacts, WaitText}
 import io.tailrace.join.OnStall
+import io.tailrace.testkit.Warnings
 
 /** Which of the streams that examples wait for is told of, and when. */
 final class LabelStallsSuite extends AnyFunSuite {
@@ -60,6 +61,83 @@ final class LabelStallsSuite extends AnyFunSuite {
     assert(error.getCondition == "TAILRACE_EXAMPLES_STALLED")
     assert(error.getMessage.contains("the stream of label buy, order. It has had no rows for 1 min 20 s"))
     assert(run(stalls(Policy.Fail), 9 to 16).isEmpty)
+  }
+
+  test("an excluded stream counts again when it has been read as far as the query, and not before") {
+    val of = stalls(Policy.Exclude)
+    of.see(Map(bought -> Some(0L)))
+    assert(run(of, 1 to 9).isEmpty, "nobody waits for it, so it isn't told as one that stalls")
+    assert(of.excluded.map { case (stream, ms) =>
+      stream.labels -> ms
+    } == Seq(Seq("buy", "order") -> Some(0L)))
+    assert(of.facts.map(_.idleMs) == Seq(0L, 80 * second))
+    def again(batch: Long, readTo: Long): Boolean = {
+      of.see(Map(bought -> Some(readTo)))
+      val times = Map(served -> Some(9 * second), clicked -> Some(9 * second), bought -> Some(9 * second))
+      of.begins(batch, batch * 10 * second, hasInput = true, _ => true, times, queryMs = 5 * second)
+      of.excluded.isEmpty
+    }
+    assert(!again(10, 5 * second - 1))
+    // A row that comes late takes nothing back.
+    of.see(Map(bought -> Some(2 * second), clicked -> None))
+    assert(of.excluded.map(_._2) == Seq(Some(5 * second - 1)))
+    assert(again(11, 5 * second))
+  }
+
+  test("the watermark goes on with the slowest of the streams that count, and not before each has one") {
+    val of = stalls(Policy.Exclude)
+    def times(click: Option[Long], buy: Option[Long]) =
+      Map(served -> Some(9 * second), clicked -> click, bought -> buy)
+    assert(of.target(times(Some(7 * second), Some(0L))).isEmpty, "nobody is excluded")
+    run(of, 1 to 9): Unit
+    assert(of.target(times(Some(7 * second), Some(0L))).contains(7 * second))
+    assert(of.target(times(None, Some(0L))).isEmpty)
+    assert(of.isBehind(times(Some(7 * second), Some(7 * second - 1))))
+    assert(of.isBehind(times(Some(7 * second), None)))
+    assert(!of.isBehind(times(Some(7 * second), Some(7 * second))))
+    assert(!of.isBehind(times(None, Some(0L))))
+  }
+
+  test("a start knows by the note of its first batch who is excluded; the others are as far as the query") {
+    def started(note: ExcludedStreams, queryMs: Long): LabelStalls = {
+      val of = stalls(Policy.Exclude)
+      of.begins(20, 0, hasInput = true, _ => false, Map(served -> Some(9 * second)), note, queryMs)
+      of
+    }
+    val read = Some(4 * second)
+    val excluded = started(ExcludedStreams(Map("buy" -> read, "order" -> read)), 9 * second)
+    assert(excluded.excluded.map(_._2) == Seq(read) && excluded.excludedNodes == Set(bought))
+    assert(started(ExcludedStreams.None, 9 * second).excluded.isEmpty)
+    assert(started(ExcludedStreams.None, 9 * second).facts.last.readTo.contains(9 * second * 1000))
+    assert(started(ExcludedStreams.None, 0).facts.last.readTo.isEmpty)
+    // Only the first batch restores: what comes later is known.
+    excluded.begins(21, 0, hasInput = true, _ => true, Map.empty, ExcludedStreams.None, 4 * second)
+    assert(excluded.excluded.isEmpty)
+  }
+
+  test("a stream of several sources has been read as far as the slowest of them, if each has had rows") {
+    val of = new LabelStalls(Seq(LabelStream(Seq("buy"), Set(bought, clicked), OnStall(Policy.Pause, 1))))
+    def readTo(batch: Long, times: (UUID, Option[Long])*): Option[Long] = {
+      of.begins(batch, 0, hasInput = true, _ => true, times.toMap)
+      of.facts.head.readTo
+    }
+    assert(readTo(1, bought -> Some(7), clicked -> Some(5)).contains(5000))
+    assert(readTo(2, bought -> Some(7), clicked -> None).isEmpty)
+    assert(readTo(3, bought -> Some(7)).isEmpty)
+  }
+
+  test("a stream that stalls is told of once, and again when it has had rows meanwhile") {
+    val of = stalls()
+    val told = Warnings.of(of.getClass.getName) {
+      run(of, 1 to 9): Unit
+      (10 to 14).foreach(batch => run(of, batch to batch))
+    }
+    assert(told.count(_.contains("TAILRACE_EXAMPLES_STALLED")) == 1)
+    val again = Warnings.of(of.getClass.getName) {
+      run(of, 15 to 15, hasRows = _ => true): Unit
+      assert(run(of, 16 to 40).contains(23))
+    }
+    assert(again.count(_.contains("TAILRACE_EXAMPLES_STALLED")) == 1)
   }
 
   test("the sentences of a query that gives nothing name it") {

@@ -3,7 +3,8 @@ package io.tailrace.label
 import io.tailrace.common.{TailraceAnalysisException, TailraceConf}
 import io.tailrace.state.StoreKind
 import io.tailrace.testkit.StreamHarness.{join, options}
-import io.tailrace.testkit.{Emitted, JoinQueries, SlowSuite, SparkSuite, StreamHarness}
+import io.tailrace.testkit.Times.micros
+import io.tailrace.testkit.{Emitted, Engaged, JoinQueries, Served, SlowSuite, SparkSuite, StreamHarness}
 
 /** Right rows that no left row has. */
 class OrphansSuite extends SparkSuite with SlowSuite with JoinQueries {
@@ -31,6 +32,14 @@ class OrphansSuite extends SparkSuite with SlowSuite with JoinQueries {
     }
   }
 
+  test("eager matching evicts right rows unread: a join with orphans is lazy") {
+    query(after10, TailraceConf.JoinStrategy.key -> "eager") { h =>
+      h.step(Seq(served(10, 1)), Seq(engaged(12, 11), engaged(9, 12)))
+      h.step(far._1, far._2)
+      assert(groups(h) == Map(1 -> Seq(11)) && alone(h).filter(_.key == "k") == Seq(orphan(12)))
+    }
+  }
+
   test("one that a policy or a cap leaves out isn't an orphan") {
     for (o <- Seq(after10.copy(`match` = "first"), after10.copy(maxMatches = Some(1))))
       query(o) { h =>
@@ -38,6 +47,29 @@ class OrphansSuite extends SparkSuite with SlowSuite with JoinQueries {
         h.step(far._1, far._2)
         assert(alone(h).isEmpty && groups(h) == Map(1 -> Seq(11)))
       }
+  }
+
+  test("a right row before its left row is decided when that has been emitted") {
+    query(after10.copy(before = "5 seconds")) { h =>
+      h.step(Seq(served(12, 1)), Seq(engaged(9, 11), engaged(4.9, 12)))
+      // Left rows up to 10 have been emitted: right rows up to 5 are decided.
+      h.step(Seq(served(20, 0, "start")), Seq(engaged(20, 0, "start")))
+      assert(alone(h) == Seq(orphan(12)))
+      h.step(far._1, far._2)
+      assert(groups(h) == Map(1 -> Seq(11)) && alone(h).filter(_.key == "k") == Seq(orphan(12)))
+    }
+  }
+
+  test("a step of decisions doesn't go further than the left rows that have been emitted") {
+    val every = options("16 seconds").copy(releaseEvery = Some("1 second"), orphans = true)
+    query(every) { h =>
+      h.step(Seq(served(30.2, 1)), Seq(engaged(30.5, 11), engaged(29.9, 12, "other")))
+      // Left rows up to 30.1 have been emitted: right rows up to 30 are decided.
+      h.step(Seq(served(46.1, 0, "start")), Seq(engaged(46.1, 0, "start")))
+      assert(alone(h) == Seq(orphan(12, k = "other")))
+      h.step(far._1, far._2)
+      assert(groups(h) == Map(1 -> Seq(11)) && !alone(h).exists(_.key == "k"))
+    }
   }
 
   test("a match is remembered over micro-batches and restarts, until its right row is evicted") {
@@ -77,6 +109,19 @@ class OrphansSuite extends SparkSuite with SlowSuite with JoinQueries {
       // A late left row is dropped nevertheless.
       assert(!h.all.exists(_.id.contains(2)))
       assert(h.dropped == 1 && h.total(LabelMetrics.LateRightRows) == 1)
+    }
+  }
+
+  test("a right row is late where no open window has it, and a microsecond later it may still match") {
+    query(after10.copy(before = "2 seconds")) { h =>
+      h.step(far._1, far._2)
+      // Windows of left rows up to 990 have closed.
+      val at = Seq(988000000L -> 21, 988000001L -> 22)
+      val now = h.step(Nil, at.map { case (t, id) => Engaged("k", micros(t), id) }).flatten
+      assert(now == Seq(orphan(21, "late_right")))
+      h.step(Seq(Served("k", micros(990000001), 1)), Nil)
+      h.step(Seq(served(2000, 0, "end")), Seq(engaged(2000, 0, "end")))
+      assert(groups(h) == Map(1 -> Seq(22)) && alone(h).filter(_.key == "k") == Seq(orphan(21, "late_right")))
     }
   }
 
@@ -131,6 +176,13 @@ class OrphansSuite extends SparkSuite with SlowSuite with JoinQueries {
       val refused = intercept[TailraceAnalysisException](o.settings)
       assert(refused.getCondition == condition && refused.getMessage.contains("orphans"))
     }
+  }
+
+  test("it is refused where a side may be excluded: the side's rows would be orphans when it is back") {
+    val excludes = after10.copy(onStall = "exclude", stallAfter = Some("1 minute"))
+    val refused = intercept[TailraceAnalysisException](query(excludes)(_ => ()))
+    assert(refused.getCondition == "TAILRACE_OPTION_CONFLICT")
+    assert(refused.getMessageParameters.get("other") == "on_stall")
   }
 
   test("a checkpoint pins it") {

@@ -18,6 +18,11 @@ final class BalanceCountsSuite extends AnyFunSuite with ScalaCheckPropertyChecks
     assert(counts.steps == Seq(BalanceStep(100, Seq(3), 30), BalanceStep(110, Seq(0), 5)))
   }
 
+  test("steps before 1970 begin at multiples of their length, too") {
+    val counts = counted((-11, 1, 1), (-10, 1, 2), (-1, 1, 3), (0, 1, 4))
+    assert(counts.steps.map(step => step.time -> step.negatives) == Seq(-20 -> 1, -10 -> 5, 0 -> 4))
+  }
+
   test("a step leaves when the newest one with examples is `over` later, and not before") {
     assert(counted((100, 1, 1), (259, 2, 2)).steps.map(_.time) == Seq(100, 250))
     assert(counted((100, 1, 1), (260, 2, 2)).steps.map(_.time) == Seq(260))

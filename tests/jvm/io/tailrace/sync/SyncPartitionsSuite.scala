@@ -117,6 +117,29 @@ final class SyncPartitionsSuite extends PartitionRulesSuite {
     assert(partitions.batch()("a" -> 700).release == 590)
   }
 
+  test("an excluded partition that is in time stays so until it gives a row") {
+    val partitions = new SyncPartitions(excluding)
+    partitions.batch()("a" -> 100, "b" -> 100): Unit
+    (103 to 105).foreach(time => partitions.batch()("a" -> time.toLong))
+    (106 to 108).foreach { time =>
+      partitions.batch()("a" -> time.toLong): Unit
+      assert(partitions.right.condition("b").get == PartitionCondition.Excluded)
+    }
+    partitions.batch()("a" -> 109, "b" -> 101): Unit
+    assert(partitions.right.condition("b").get == PartitionCondition.Running)
+  }
+
+  test("a partition that has stalled isn't told of while the query holds it back") {
+    val partitions = new SyncPartitions(settings)
+    partitions.batch()("a" -> 100, "b" -> 100): Unit
+    (2 to 4).foreach(i => partitions.batch()("a" -> i * 100L))
+    assert(partitions.right.stalled.exists(_.partition == "b"))
+    val all = Some(Seq(ListedPartition("a"), ListedPartition("b", Some(7), isHeldBack = true)))
+    partitions.listed(all)("a" -> 500): Unit
+    assert(partitions.right.stalled.isEmpty)
+    assert(partitions.right.condition("b").get == PartitionCondition.Paused)
+  }
+
   test("a partition stays excluded after a restart") {
     val first = new SyncPartitions(excluding)
     first.batch()("a" -> 100, "b" -> 100): Unit

@@ -35,6 +35,15 @@ final class SyncRulesSuite extends AnyFunSuite {
     assert(SyncRules.joinsThrough(Long.MaxValue - 5, of(30, syncDelay = 50)) == Long.MaxValue)
   }
 
+  test("a flush releases rows up to its time, and right rows a window and a delay before it") {
+    val rules = of(30, syncDelay = 50)
+    assert(SyncRules.flushedThrough(100, rules) == SyncTimes(101, 81))
+    assert(SyncRules.flushedThrough(100, of(50, syncDelay = 30)) == SyncTimes(101, 101))
+    assert(SyncRules.flushedThrough(Long.MaxValue, rules).release == Long.MaxValue)
+    assert(SyncRules.flushesRight(100, rules) == 180)
+    assert(SyncRules.flushesRight(Long.MaxValue - 79, rules) == Long.MaxValue)
+  }
+
   test("no row expires while one of the times is unknown, and no time overflows") {
     assert(SyncRules.rightExpiry(SyncTimes(Unknown, 100), of(30)) == Long.MinValue)
     assert(SyncRules.rightExpiry(SyncTimes(100, Unknown), of(30)) == Long.MinValue)

@@ -72,4 +72,28 @@ final class SyncRunSuite extends AnyFunSuite with TempDirectory {
     assert(metrics.getAs[Long]("possiblyMissed") == 3)
     assert(join.next.release == 110)
   }
+
+  test("a start knows what the batch before it has flushed, and flushes a batch that runs again as it did") {
+    def started(idleMs: Option[Long]): SyncRun = new SyncRun(
+      SyncMatrixSuite.settings.copy(idleTimeoutMs = idleMs),
+      new SyncLog(new Path(directory.toURI), new Configuration),
+      RunClock.System,
+      register = _ => (),
+      retain = 2,
+      flushes = Map(1L -> 500L).get(_)
+    )
+    val join = started(Some(1))
+    join.read(Left, 0, 0).read.add(told(0, "a", 70))
+    join.read(Right, 0, 0).read.add(told(0, "b", 100))
+    join.end(0, nothingListed)
+    assert(join.times(1).release == 501 && join.timesByProgress(1) == SyncTimes(90, 70))
+    assert(join.timesBefore(1).release == SyncTimes.Unknown)
+    join.end(1, nothingListed)
+    assert(join.times(2).release == 501 && join.timesBefore(2).release == 501)
+    Seq(Some(1L), None).foreach { idle =>
+      assert(started(idle).times(1).release == 501)
+      val next = started(idle)
+      assert(next.times(2).release == 501 && next.timesBefore(2).release == 501)
+    }
+  }
 }

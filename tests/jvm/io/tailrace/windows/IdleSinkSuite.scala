@@ -28,6 +28,18 @@ final class IdleSinkSuite extends AnyFunSuite {
     assert(ask(of, 100010L to 101000L by 10).contains(100060L))
   }
 
+  test("a request from before a batch counts no time twice") {
+    val of = sink
+    of.landed(0, 75, hasRows = true)
+    assert(ask(of, Seq.fill(100)(Seq(70L, 75L)).flatten).isEmpty)
+  }
+
+  test("the thread looks often enough to see each eighth of the timeout, and each second without one") {
+    val hour = 3600L * 1000
+    val every = Seq(None, Some(hour), Some(8000L), Some(800L), Some(8L)).map(ClosingThread.every)
+    assert(every == Seq(1000L, 1000L, 1000L, 100L, 20L))
+  }
+
   test("rows begin the measurement anew, and a batch without them doesn't") {
     val of = sink
     of.landed(0, 0, hasRows = true)

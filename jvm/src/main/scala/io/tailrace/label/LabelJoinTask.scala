@@ -434,7 +434,8 @@ private[label] final class WrittenSides(
 }
 
 /** Counts the examples that a task emits. An example before the `since` of a label is unknown, if no other label makes it a
-  * positive. It isn't counted, and neither are late rows.
+  * positive. It isn't counted, and neither are rows with a mark: late ones, orphans, and examples without a stream that is
+  * excluded, whose missing events would make positives negatives.
   */
 private final class EmittedExamples(balance: NegativeBalance, batch: LabelBatch) {
   import batch.context.{columns, metric, store}

@@ -315,6 +315,24 @@ def test_columns_that_tables_declare_otherwise(spark: SparkSession, tmp_path: Pa
     assert scene.rows() == scene.expected(left, right)
 
 
+def test_a_host_is_not_idle_while_history_is_unread(spark: SparkSession, tmp_path: Path) -> None:
+    """Micro-batches of history take longer than a host may be idle, which has no row for days of it."""
+
+    def pipeline(left: DataFrame, right: DataFrame) -> DataStreamWriter:
+        assert right.isStreaming
+        hosts = tailrace.accurate_watermark(
+            left, "l_ts", host="l_note", completeness="100%", idle_after="80 milliseconds"
+        )
+        counts = hosts.groupBy(f.window("l_ts", "1 minute").alias("w")).count()
+        return counts.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+
+    scene = Scene(spark, tmp_path, _labelled)
+    left = [Row(0, 1, 0, "dead"), *(Row(i, 1, 60 * i, "live") for i in range(1, 15))]
+    asked: Any = {"time": _TIME, "until": at(900), "checkpoint": scene.checkpoint, "step": "1 minute"}
+    tailrace.backfill(pipeline, scene.tables(left, []), scene.streams(), **asked)
+    assert scene.rows() == []
+
+
 @pytest.mark.contract
 def test_a_border_by_position_and_a_time_of_its_own_for_each_stream(
     spark: SparkSession, tmp_path: Path
@@ -505,6 +523,37 @@ def test_a_checkpoint_of_a_query_that_runs_already_is_refused(spark: SparkSessio
     assert refused.value.condition == "TAILRACE_BACKFILL_OTHER_QUERY"
     with _refused("began without a backfill"):
         scene.backfill(scene.tables([Row(3, 1, 5)], []), at(600), dry_run=True)
+
+
+def test_a_limit_of_buffered_rows_is_of_the_live_streams(spark: SparkSession, tmp_path: Path) -> None:
+    """Files can't be held back, and Spark's rates can. A table is read whole, as with `availableNow`."""
+    scene = Scene(spark, tmp_path, _labelled)
+    rate = spark.readStream.format("rate").load()
+    streams = {
+        side: rate.selectExpr(
+            f"value AS {side[0]}_id", "value AS key", f"timestamp AS {side[0]}_ts", f"'' AS {side[0]}_note"
+        )
+        for side in _SCHEMAS
+    }
+
+    def synced(left: DataFrame, right: DataFrame) -> DataStreamWriter:
+        found = tailrace.sync_join(
+            left.withWatermark("l_ts", "1 minute"),
+            right.withWatermark("r_ts", "1 minute"),
+            on="key",
+            left_time="l_ts",
+            right_time="r_ts",
+            window="1 hour",
+            sync_delay="1 hour",
+            left_partition="l_note",
+            right_partition="r_note",
+            max_buffered=1000,
+        )
+        return found.writeStream.format("noop")
+
+    asked: Any = {"time": _TIME, "until": at(600), "checkpoint": scene.checkpoint, "dry_run": True}
+    tables = scene.tables([Row(1, 1, 5)], [Row(2, 1, 6)])
+    assert tailrace.backfill(synced, tables, streams, **asked).steps == 1
 
 
 def test_wrong_arguments_are_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -389,6 +389,7 @@ def _sliced(
             tables[name],
             frame=tables[name],
             live=streams[name],
+            name=name,
             event_time=time,
             until=None if until is None else _micros(until),
             starts=starts,

@@ -38,6 +38,7 @@ _ENDS: Mapping[str, Sequence[Row]] = {
     "right": [Row(9001, -3, 90_000), Row(9003, -4, 90_000)],
 }
 _MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+_LOG_FORMAT = "spark.sql.streaming.offsetLog.formatVersion"
 _FAULTY = "io.tailrace.testing.FaultyFileManager"
 
 
@@ -381,6 +382,18 @@ def test_a_checkpoint_is_rescaled_between_history_and_the_live_query(
     assert scene.rows() == scene.expected(left, right)
 
 
+@pytest.mark.spark(">=4.2", reason="format 2 of the offset log is new in Spark 4.2")
+def test_an_offset_log_of_format_2(spark: SparkSession, tmp_path: Path) -> None:
+    left, right = _made(8, count=20)
+    scene = Scene(spark, tmp_path, _labelled)
+    spark.conf.set(_LOG_FORMAT, "2")
+    try:
+        _run(scene, 900, left, right)
+    finally:
+        spark.conf.unset(_LOG_FORMAT)
+    assert scene.rows() == scene.expected(left, right)
+
+
 def test_a_damaged_description_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     scene = Scene(spark, tmp_path, _labelled)
     tables = scene.tables([Row(1, 1, 5)], [Row(2, 1, 6)])
@@ -554,6 +567,45 @@ def test_a_limit_of_buffered_rows_is_of_the_live_streams(spark: SparkSession, tm
     asked: Any = {"time": _TIME, "until": at(600), "checkpoint": scene.checkpoint, "dry_run": True}
     tables = scene.tables([Row(1, 1, 5)], [Row(2, 1, 6)])
     assert tailrace.backfill(synced, tables, streams, **asked).steps == 1
+
+
+def test_a_stream_that_is_no_argument_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Its directory in the checkpoint would be that of another stream when the live streams begin."""
+    scene = Scene(spark, tmp_path, _labelled)
+    tables = scene.tables([Row(1, 1, 5)], [Row(2, 1, 6)])
+
+    def pipeline(left: DataFrame, right: DataFrame) -> DataStreamWriter:
+        return scene.pipeline(left.union(scene.streams()["left"]), right)
+
+    asked: Any = {"time": _TIME, "until": at(600), "checkpoint": scene.checkpoint}
+    with _refused("reads a stream that is none of its arguments: .*FileSource") as refused:
+        tailrace.backfill(pipeline, tables, scene.streams(), **asked)
+    assert refused.value.condition == "TAILRACE_BACKFILL_OTHER_SOURCE"
+    # Nothing was read.
+    assert scene.backfill(tables, at(600)).done
+
+
+def test_a_stream_of_two_sources_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    scene = Scene(spark, tmp_path, _labelled)
+    streams = scene.streams()
+    two = {**streams, "left": streams["left"].union(scene.streams()["left"])}
+    for is_dry in (True, False):
+        with _refused("`streams.'left'.` of tailrace.backfill is '2 sources'. It has to be a stream of one"):
+            scene.backfill(scene.tables([Row(1, 1, 5)], [Row(2, 1, 6)]), at(600), streams=two, dry_run=is_dry)
+
+
+def test_a_sink_that_lasts_for_one_run_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    scene = Scene(spark, tmp_path, _labelled)
+
+    def in_memory(left: DataFrame, right: DataFrame) -> DataStreamWriter:
+        found = _with_watermarks(_labelled, "30 seconds")(left, right)
+        return found.writeStream.format("memory").queryName(tmp_path.name.replace("-", "_"))
+
+    tables = scene.tables([Row(1, 1, 5)], [Row(2, 1, 6)])
+    asked: Any = {"time": _TIME, "until": at(600), "checkpoint": scene.checkpoint}
+    with _refused("keeps its rows in one run only") as refused:
+        tailrace.backfill(in_memory, tables, scene.streams(), **asked)
+    assert refused.value.condition == "TAILRACE_BACKFILL_SINK"
 
 
 def test_wrong_arguments_are_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -316,6 +316,24 @@ def test_columns_that_tables_declare_otherwise(spark: SparkSession, tmp_path: Pa
     assert scene.rows() == scene.expected(left, right)
 
 
+def test_a_key_that_has_no_nulls_inside_in_the_stream(spark: SparkSession, tmp_path: Path) -> None:
+    left, right = ([row for row in rows if row.key is not None] for rows in _made(9, count=30))
+    scene = Scene(spark, tmp_path, _labelled)
+    (old, new), (known, later) = _split(left, 900), _split(right, 900)
+
+    def nested(frames: Mapping[str, DataFrame], key: str) -> dict[str, DataFrame]:
+        return {
+            side: frame.withColumn("key", f.expr(f"named_struct('of', {key})"))
+            for side, frame in frames.items()
+        }
+
+    streams = nested(scene.streams(), "coalesce(key, 0L)")
+    made = scene.backfill(nested(scene.tables(old, known), "key"), at(900), streams=streams)
+    _feed_all(scene, {"left": new, "right": later}, _ENDS)
+    scene.run_live(made)
+    assert scene.rows() == scene.expected(left, right)
+
+
 def test_a_host_is_not_idle_while_history_is_unread(spark: SparkSession, tmp_path: Path) -> None:
     """Micro-batches of history take longer than a host may be idle, which has no row for days of it."""
 
@@ -367,6 +385,25 @@ def test_a_program_that_starts_again_goes_on_with_the_live_query(spark: SparkSes
     _feed_all(scene, rest, _ENDS)
     scene.run_live(again)
     assert scene.rows() == scene.expected(left, right)
+
+
+@pytest.mark.contract
+def test_a_pipeline_of_views(spark: SparkSession, tmp_path: Path) -> None:
+    """Over Spark Connect a view is looked up when the query is started."""
+    scene = Scene(spark, tmp_path, _labelled)
+
+    def pipeline(left: DataFrame, right: DataFrame) -> DataStreamWriter:
+        left.createOrReplaceTempView("backfilled_left")
+        right.createOrReplaceTempView("backfilled_right")
+        rows = spark.sql("SELECT l_id AS id FROM backfilled_left UNION ALL SELECT r_id FROM backfilled_right")
+        return rows.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+
+    asked: Any = {"time": _TIME, "until": at(600), "checkpoint": scene.checkpoint}
+    tables = scene.tables([Row(1, 1, 5)], [Row(2, 1, 6)])
+    made = tailrace.backfill(pipeline, tables, scene.streams(), **asked)
+    _feed_all(scene, {"left": [Row(3, 1, 700)], "right": [Row(4, 1, 700)]}, {"left": [], "right": []})
+    scene.run_live(made)
+    assert scene.rows() == [str({"id": number}) for number in (1, 2, 3, 4)]
 
 
 def test_a_checkpoint_is_rescaled_between_history_and_the_live_query(
@@ -469,17 +506,20 @@ def _refused(match: str, kind: type[Exception] = TailraceStateError) -> Any:  # 
     return pytest.raises(kind, match=match)
 
 
+@pytest.mark.parametrize(
+    ("rows", "end"), [([Row(1, 1, 5)], "ends at 2026-01-01 12:00:05+00:00"), ([], "has no rows")]
+)
 def test_a_gap_behind_a_table_is_told(
-    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture, rows: Sequence[Row], end: str
 ) -> None:
     scene = Scene(spark, tmp_path, _labelled)
-    tables = scene.tables([Row(1, 1, 5)], [Row(2, 1, 590)])
+    tables = scene.tables(rows, [Row(2, 1, 590)])
     scene.backfill(tables, at(600), dry_run=True)
     told = [
         record.getMessage() for record in caplog.records if "TAILRACE_BACKFILL_GAP" in record.getMessage()
     ]
     assert len(told) == 1
-    assert "the table 'left' ends at 2026-01-01 12:00:05+00:00" in told[0]
+    assert f"the table 'left' {end}" in told[0]
 
 
 def test_a_dry_run_refuses_what_the_call_refuses(spark: SparkSession, tmp_path: Path) -> None:
@@ -536,6 +576,13 @@ def test_a_checkpoint_of_a_query_that_runs_already_is_refused(spark: SparkSessio
     assert refused.value.condition == "TAILRACE_BACKFILL_OTHER_QUERY"
     with _refused("began without a backfill"):
         scene.backfill(scene.tables([Row(3, 1, 5)], []), at(600), dry_run=True)
+
+
+def test_the_event_time_may_be_spelled_otherwise_the_next_time(spark: SparkSession, tmp_path: Path) -> None:
+    scene = Scene(spark, tmp_path, _labelled)
+    tables = scene.tables([Row(1, 1, 5)], [Row(2, 1, 6)])
+    scene.backfill(tables, at(600), time={"left": "L_ts", "right": "r_ts"})
+    assert scene.backfill(tables, at(600)).done
 
 
 def test_a_limit_of_buffered_rows_is_of_the_live_streams(spark: SparkSession, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pyspark.sql import functions as F  # noqa: N812  Spark's own name for it
+from pyspark.sql.types import StructField
 
 from tailrace._bridge import arguments, calls
 from tailrace.errors import TailraceStateError
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -30,6 +31,8 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 # Each step is a micro-batch, which takes some tenths of a second at least.
 _MOST_STEPS = 100_000
 _POLL_SECONDS = 1
+# Where types say in JSON whether there may be nulls.
+_NULLABLE = {"nullable", "containsNull", "valueContainsNull"}
 _GAP = "TAILRACE_BACKFILL_GAP"
 
 
@@ -140,7 +143,7 @@ def backfill(
     Args:
         pipeline: makes the query of a DataFrame for each table, which are given by name. It returns the
             writer, with format and options, and doesn't start it. It is called for the streams, which checks
-            them, and for the tables, and must make the same query both times.
+            them, for the tables, and for the streams again, and must make the same query each time.
         tables: batch DataFrames, by the names of the pipeline's arguments.
         streams: a stream for each table. Columns of one name have the same type in both. The pipeline gets
             them with the table's spelling and in its order, and those that only the stream has behind them.
@@ -180,8 +183,9 @@ def backfill(
         _check_types(name, table, streams[name])
     path = arguments.path(checkpoint, "checkpoint")
     micros = calls.microseconds(spark, _CALL, "step", arguments.duration(step, "step"), least=1)
+    lives = {name: _live(streams[name], *ends[name]) for name in ends}
     # Faults of the pipeline are found before hours of history.
-    live = _writer(pipeline, {name: _live(streams[name], *ends[name]) for name in ends}, path)
+    live = _writer(pipeline, lives, path)
     state = calls.ask("backfill_state", spark, checkpoint=path)
     plan, counted = state.get("plan"), dict[str, _Counted]()
     if plan is None:
@@ -204,6 +208,8 @@ def backfill(
             if not state["isWhole"]:
                 _read(history, path, len(starts))
             state = calls.ask("hand_over", spark, checkpoint=path)
+            # Views that the pipeline has made are of tables now. Spark Connect looks them up at the start.
+            live = _writer(pipeline, lives, path)
     found = {name: table.counts for name, table in counted.items()} if plan is None else None
     return Backfill(path, len(starts), state["read"], state["handedOver"], found, None if dry_run else live)
 
@@ -239,10 +245,13 @@ def _ends(
             arguments.kind(moment, dt.datetime, "until")
             if moment.tzinfo is None:
                 raise TypeError(f"`until` is {moment} without a time zone: give it tzinfo=datetime.UTC.")
-    return {
-        name: (arguments.Columns(_CALL, table).name(times[name], "time"), moments[name])
-        for name, table in tables.items()
-    }
+    return {name: (_time(table, times[name]), moments[name]) for name, table in tables.items()}
+
+
+def _time(table: DataFrame, time: ColumnOrName) -> str:
+    """The event time by the table's spelling, which a later call may give otherwise."""
+    name = arguments.Columns(_CALL, table).name(time, "time")
+    return _spelling(table).get(_fold(table)(name), name)
 
 
 def _by_table(argument: str, value: object, tables: Mapping[str, DataFrame]) -> Mapping[str, Any]:
@@ -277,11 +286,45 @@ def _as_in_table(stream: DataFrame, table: DataFrame) -> DataFrame:
     State that history makes has both. Spark's operators take a column for another one of its type, and those
     of Tailrace refuse another name.
     """
-    fold = str if table.sparkSession.conf.get("spark.sql.caseSensitive") == "true" else str.lower
-    wanted = {fold(name): name for name in table.columns}
+    wanted = _spelling(table)
+    fold = _fold(table)
     places = {name: place for place, name in enumerate(wanted)}
-    ordered = sorted(stream.columns, key=lambda name: places.get(fold(name), len(places)))
-    return stream.select([arguments.named(name).alias(wanted.get(fold(name), name)) for name in ordered])
+    ordered = sorted(stream.schema, key=lambda column: places.get(fold(column.name), len(places)))
+    return stream.select(
+        [_with_nulls(column).alias(wanted.get(fold(column.name), column.name)) for column in ordered]
+    )
+
+
+def _fold(table: DataFrame) -> Callable[[str], str]:
+    return str if table.sparkSession.conf.get("spark.sql.caseSensitive") == "true" else str.lower
+
+
+def _spelling(table: DataFrame) -> dict[str, str]:
+    """The columns of a table, by their names as the session compares them."""
+    fold = _fold(table)
+    return {fold(name): name for name in table.columns}
+
+
+def _with_nulls(column: StructField) -> Column:
+    """A column that may have nulls inside of it, as the tables get them, too.
+
+    State of a key with a field that is NOT NULL isn't that of a key in which it is nullable.
+    """
+    named = arguments.named(column.name)
+    nullable = StructField.fromJson(_allowing_nulls(column.jsonValue())).dataType
+    return named if nullable == column.dataType else named.cast(nullable)
+
+
+def _allowing_nulls(kind: Any) -> Any:  # noqa: ANN401  a type as JSON
+    if isinstance(kind, list):
+        return [_allowing_nulls(one) for one in kind]
+    if not isinstance(kind, dict):
+        return kind
+    parts = cast("dict[str, Any]", kind)
+    return {
+        name: True if name in _NULLABLE else part if name == "metadata" else _allowing_nulls(part)
+        for name, part in parts.items()
+    }
 
 
 def _check_types(name: str, table: DataFrame, stream: DataFrame) -> None:
@@ -344,12 +387,12 @@ def _warn_of_gaps(
     """Rows of a stream between the end of its table and `until` are left out."""
     for name, (_, until) in ends.items():
         last = tables[name].counts.last
-        if until is not None and last is not None and until - last > step * _MICROSECOND:
+        if until is not None and (last is None or until - last > step * _MICROSECOND):
             _LOG.warning(
-                "%s: the table %r ends at %s. Rows of its stream before %s are left out.",
+                "%s: the table %r %s. Rows of its stream before %s are left out.",
                 _GAP,
                 name,
-                last,
+                "has no rows" if last is None else f"ends at {last}",
                 until,
             )
 
@@ -389,6 +432,7 @@ def _sliced(
             tables[name],
             frame=tables[name],
             live=streams[name],
+            name=name,
             event_time=time,
             until=None if until is None else _micros(until),
             starts=starts,

@@ -38,6 +38,7 @@ _ENDS: Mapping[str, Sequence[Row]] = {
     "right": [Row(9001, -3, 90_000), Row(9003, -4, 90_000)],
 }
 _MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+_LOG_FORMAT = "spark.sql.streaming.offsetLog.formatVersion"
 _FAULTY = "io.tailrace.testing.FaultyFileManager"
 
 
@@ -315,6 +316,42 @@ def test_columns_that_tables_declare_otherwise(spark: SparkSession, tmp_path: Pa
     assert scene.rows() == scene.expected(left, right)
 
 
+def test_a_key_that_has_no_nulls_inside_in_the_stream(spark: SparkSession, tmp_path: Path) -> None:
+    left, right = ([row for row in rows if row.key is not None] for rows in _made(9, count=30))
+    scene = Scene(spark, tmp_path, _labelled)
+    (old, new), (known, later) = _split(left, 900), _split(right, 900)
+
+    def nested(frames: Mapping[str, DataFrame], key: str) -> dict[str, DataFrame]:
+        return {
+            side: frame.withColumn("key", f.expr(f"named_struct('of', {key})"))
+            for side, frame in frames.items()
+        }
+
+    streams = nested(scene.streams(), "coalesce(key, 0L)")
+    made = scene.backfill(nested(scene.tables(old, known), "key"), at(900), streams=streams)
+    _feed_all(scene, {"left": new, "right": later}, _ENDS)
+    scene.run_live(made)
+    assert scene.rows() == scene.expected(left, right)
+
+
+def test_a_host_is_not_idle_while_history_is_unread(spark: SparkSession, tmp_path: Path) -> None:
+    """Micro-batches of history take longer than a host may be idle, which has no row for days of it."""
+
+    def pipeline(left: DataFrame, right: DataFrame) -> DataStreamWriter:
+        assert right.isStreaming
+        hosts = tailrace.accurate_watermark(
+            left, "l_ts", host="l_note", completeness="100%", idle_after="80 milliseconds"
+        )
+        counts = hosts.groupBy(f.window("l_ts", "1 minute").alias("w")).count()
+        return counts.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+
+    scene = Scene(spark, tmp_path, _labelled)
+    left = [Row(0, 1, 0, "dead"), *(Row(i, 1, 60 * i, "live") for i in range(1, 15))]
+    asked: Any = {"time": _TIME, "until": at(900), "checkpoint": scene.checkpoint, "step": "1 minute"}
+    tailrace.backfill(pipeline, scene.tables(left, []), scene.streams(), **asked)
+    assert scene.rows() == []
+
+
 @pytest.mark.contract
 def test_a_border_by_position_and_a_time_of_its_own_for_each_stream(
     spark: SparkSession, tmp_path: Path
@@ -350,6 +387,25 @@ def test_a_program_that_starts_again_goes_on_with_the_live_query(spark: SparkSes
     assert scene.rows() == scene.expected(left, right)
 
 
+@pytest.mark.contract
+def test_a_pipeline_of_views(spark: SparkSession, tmp_path: Path) -> None:
+    """Over Spark Connect a view is looked up when the query is started."""
+    scene = Scene(spark, tmp_path, _labelled)
+
+    def pipeline(left: DataFrame, right: DataFrame) -> DataStreamWriter:
+        left.createOrReplaceTempView("backfilled_left")
+        right.createOrReplaceTempView("backfilled_right")
+        rows = spark.sql("SELECT l_id AS id FROM backfilled_left UNION ALL SELECT r_id FROM backfilled_right")
+        return rows.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+
+    asked: Any = {"time": _TIME, "until": at(600), "checkpoint": scene.checkpoint}
+    tables = scene.tables([Row(1, 1, 5)], [Row(2, 1, 6)])
+    made = tailrace.backfill(pipeline, tables, scene.streams(), **asked)
+    _feed_all(scene, {"left": [Row(3, 1, 700)], "right": [Row(4, 1, 700)]}, {"left": [], "right": []})
+    scene.run_live(made)
+    assert scene.rows() == [str({"id": number}) for number in (1, 2, 3, 4)]
+
+
 def test_a_checkpoint_is_rescaled_between_history_and_the_live_query(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -360,6 +416,18 @@ def test_a_checkpoint_is_rescaled_between_history_and_the_live_query(
     tailrace.rescale(spark, scene.checkpoint, 3)
     _feed_all(scene, {"left": new, "right": later}, _ENDS)
     scene.run_live(made)
+    assert scene.rows() == scene.expected(left, right)
+
+
+@pytest.mark.spark(">=4.2", reason="format 2 of the offset log is new in Spark 4.2")
+def test_an_offset_log_of_format_2(spark: SparkSession, tmp_path: Path) -> None:
+    left, right = _made(8, count=20)
+    scene = Scene(spark, tmp_path, _labelled)
+    spark.conf.set(_LOG_FORMAT, "2")
+    try:
+        _run(scene, 900, left, right)
+    finally:
+        spark.conf.unset(_LOG_FORMAT)
     assert scene.rows() == scene.expected(left, right)
 
 
@@ -460,17 +528,20 @@ def _refused(match: str, kind: type[Exception] = TailraceStateError) -> Any:  # 
     return pytest.raises(kind, match=match)
 
 
+@pytest.mark.parametrize(
+    ("rows", "end"), [([Row(1, 1, 5)], "ends at 2026-01-01 12:00:05+00:00"), ([], "has no rows")]
+)
 def test_a_gap_behind_a_table_is_told(
-    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture, rows: Sequence[Row], end: str
 ) -> None:
     scene = Scene(spark, tmp_path, _labelled)
-    tables = scene.tables([Row(1, 1, 5)], [Row(2, 1, 590)])
+    tables = scene.tables(rows, [Row(2, 1, 590)])
     scene.backfill(tables, at(600), dry_run=True)
     told = [
         record.getMessage() for record in caplog.records if "TAILRACE_BACKFILL_GAP" in record.getMessage()
     ]
     assert len(told) == 1
-    assert "the table 'left' ends at 2026-01-01 12:00:05+00:00" in told[0]
+    assert f"the table 'left' {end}" in told[0]
 
 
 def test_a_dry_run_refuses_what_the_call_refuses(spark: SparkSession, tmp_path: Path) -> None:
@@ -527,6 +598,83 @@ def test_a_checkpoint_of_a_query_that_runs_already_is_refused(spark: SparkSessio
     assert refused.value.condition == "TAILRACE_BACKFILL_OTHER_QUERY"
     with _refused("began without a backfill"):
         scene.backfill(scene.tables([Row(3, 1, 5)], []), at(600), dry_run=True)
+
+
+def test_the_event_time_may_be_spelled_otherwise_the_next_time(spark: SparkSession, tmp_path: Path) -> None:
+    scene = Scene(spark, tmp_path, _labelled)
+    tables = scene.tables([Row(1, 1, 5)], [Row(2, 1, 6)])
+    scene.backfill(tables, at(600), time={"left": "L_ts", "right": "r_ts"})
+    assert scene.backfill(tables, at(600)).done
+
+
+def test_a_limit_of_buffered_rows_is_of_the_live_streams(spark: SparkSession, tmp_path: Path) -> None:
+    """Files can't be held back, and Spark's rates can. A table is read whole, as with `availableNow`."""
+    scene = Scene(spark, tmp_path, _labelled)
+    rate = spark.readStream.format("rate").load()
+    streams = {
+        side: rate.selectExpr(
+            f"value AS {side[0]}_id", "value AS key", f"timestamp AS {side[0]}_ts", f"'' AS {side[0]}_note"
+        )
+        for side in _SCHEMAS
+    }
+
+    def synced(left: DataFrame, right: DataFrame) -> DataStreamWriter:
+        found = tailrace.sync_join(
+            left.withWatermark("l_ts", "1 minute"),
+            right.withWatermark("r_ts", "1 minute"),
+            on="key",
+            left_time="l_ts",
+            right_time="r_ts",
+            window="1 hour",
+            sync_delay="1 hour",
+            left_partition="l_note",
+            right_partition="r_note",
+            max_buffered=1000,
+        )
+        return found.writeStream.format("noop")
+
+    asked: Any = {"time": _TIME, "until": at(600), "checkpoint": scene.checkpoint, "dry_run": True}
+    tables = scene.tables([Row(1, 1, 5)], [Row(2, 1, 6)])
+    assert tailrace.backfill(synced, tables, streams, **asked).steps == 1
+
+
+def test_a_stream_that_is_no_argument_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Its directory in the checkpoint would be that of another stream when the live streams begin."""
+    scene = Scene(spark, tmp_path, _labelled)
+    tables = scene.tables([Row(1, 1, 5)], [Row(2, 1, 6)])
+
+    def pipeline(left: DataFrame, right: DataFrame) -> DataStreamWriter:
+        return scene.pipeline(left.union(scene.streams()["left"]), right)
+
+    asked: Any = {"time": _TIME, "until": at(600), "checkpoint": scene.checkpoint}
+    with _refused("reads a stream that is none of its arguments: .*FileSource") as refused:
+        tailrace.backfill(pipeline, tables, scene.streams(), **asked)
+    assert refused.value.condition == "TAILRACE_BACKFILL_OTHER_SOURCE"
+    # Nothing was read.
+    assert scene.backfill(tables, at(600)).done
+
+
+def test_a_stream_of_two_sources_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    scene = Scene(spark, tmp_path, _labelled)
+    streams = scene.streams()
+    two = {**streams, "left": streams["left"].union(scene.streams()["left"])}
+    for is_dry in (True, False):
+        with _refused("`streams.'left'.` of tailrace.backfill is '2 sources'. It has to be a stream of one"):
+            scene.backfill(scene.tables([Row(1, 1, 5)], [Row(2, 1, 6)]), at(600), streams=two, dry_run=is_dry)
+
+
+def test_a_sink_that_lasts_for_one_run_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    scene = Scene(spark, tmp_path, _labelled)
+
+    def in_memory(left: DataFrame, right: DataFrame) -> DataStreamWriter:
+        found = _with_watermarks(_labelled, "30 seconds")(left, right)
+        return found.writeStream.format("memory").queryName(tmp_path.name.replace("-", "_"))
+
+    tables = scene.tables([Row(1, 1, 5)], [Row(2, 1, 6)])
+    asked: Any = {"time": _TIME, "until": at(600), "checkpoint": scene.checkpoint}
+    with _refused("keeps its rows in one run only") as refused:
+        tailrace.backfill(in_memory, tables, scene.streams(), **asked)
+    assert refused.value.condition == "TAILRACE_BACKFILL_SINK"
 
 
 def test_wrong_arguments_are_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from watermark_servers import ServerProcess
 
@@ -236,3 +238,31 @@ def test_a_new_checkpoint_with_fewer_state_partitions_is_waited_for_alone(
         assert low() >= 38, "nobody waits for state partitions of another checkpoint"
     finally:
         spark.conf.set(partitions, before)
+
+
+@pytest.mark.slow
+def test_two_backfills_are_two_reporters(spark: SparkSession, tmp_path: Path, server: ServerProcess) -> None:
+    """Their tables have no name. The second would be taken for one that reads what the first has read."""
+    jobs = {host: Job(spark, tmp_path / host, server) for host in ("a", "b")}
+
+    def begin(job: Job, host: str, minute: int) -> None:
+        def pipeline(logs: DataFrame) -> DataStreamWriter:
+            waiting = tailrace.accurate_watermark(logs, "at", host="host", **job.at, **job.source)
+            return waiting.select("id").writeStream.format("parquet").option("path", str(job.root / "out"))
+
+        tailrace.backfill(
+            pipeline,
+            {"logs": spark.createDataFrame([(host, NOON + timedelta(minutes=minute), 1)], SCHEMA)},
+            {"logs": spark.readStream.schema(SCHEMA).parquet(str(job.logs))},
+            time="at",
+            until=None,
+            checkpoint=job.root / "checkpoint",
+        )
+
+    begin(jobs["a"], "a", 5)
+    begin(jobs["b"], "b", 50)
+    _, state = server.request("GET", "/v1/apps/app")
+    [source] = [known for known in state["topology"] if known["operator"] == "source"]
+    reads = [reporter["reads"] for reporter in source["reporters"]]
+    assert len(reads) == 2, "each waits for the other's hosts"
+    assert reads[0] != reads[1]

@@ -139,6 +139,8 @@ final class ErrorsSuite extends AnyFunSuite {
     "TAILRACE_BACKFILL_CHANGED" -> BackfillErrors.changed("P", "D"),
     "TAILRACE_BACKFILL_NAMED_SOURCES" -> BackfillErrors.namedSources(),
     "TAILRACE_BACKFILL_OTHER_QUERY" -> BackfillErrors.otherQuery("P"),
+    "TAILRACE_BACKFILL_OTHER_SOURCE" -> BackfillErrors.otherSource("S"),
+    "TAILRACE_BACKFILL_SINK" -> BackfillErrors.sink("S"),
     "TAILRACE_BACKFILL_UNFINISHED" -> BackfillErrors.unfinished("P", 3, 30),
     "TAILRACE_STATE_EXCHANGE_COLUMNS" -> ExchangeErrors.columns("left", Seq("a", "b")),
     "TAILRACE_STATE_EXCHANGE_EXISTS" -> RewriteErrors.destinationExists("P"),

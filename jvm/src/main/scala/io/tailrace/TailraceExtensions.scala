@@ -15,6 +15,7 @@ import io.tailrace.connect.PendingCall
 import io.tailrace.examples.{CountExamplesStrategy, ExampleCounts}
 import io.tailrace.join.JoinCheckpoint
 import io.tailrace.label.LabelJoinStrategy
+import io.tailrace.ops.backfill.BackfillWriteCheck
 import io.tailrace.plan.{AsyncProgressCheck, StreamingWriteCheck}
 import io.tailrace.recursion.RecursionStrategy
 import io.tailrace.replay.{MetadataWriteCheck, ReplayFilterStrategy, ReplayFunctions}
@@ -40,7 +41,9 @@ class TailraceExtensions extends (SparkSessionExtensions => Unit) {
       extensions.injectResolutionRule(PendingCall.Resolve)
       // When a streaming query is started, and when Spark has checked it.
       extensions.injectHintResolutionRule(_ =>
-        new StreamingWriteCheck(Seq(MetadataWriteCheck, LandWindowsCheck, TableWriteCheck))
+        new StreamingWriteCheck(
+          Seq(MetadataWriteCheck, LandWindowsCheck, TableWriteCheck, BackfillWriteCheck)
+        )
       )
       extensions.injectPostHocResolutionRule(_ => SyncedQueries)
       // Before Spark checks any plan.

@@ -143,9 +143,9 @@ object PythonApi {
     // A table as a stream of its slices.
     "backfill_stream" -> { document =>
       val (table, live) = (frame(document), document("live").frame)
-      val (time, slices) = (document("event_time").text, Slices(startsOf(document)))
-      val until = document.get("until").map(_.long)
-      _ => Backfill.stream(table, live, time, slices, until)
+      val (name, time) = (document("name").text, document("event_time").text)
+      val (slices, until) = (Slices(startsOf(document)), document.get("until").map(_.long))
+      _ => Backfill.stream(name, table, live, time, slices, until)
     },
     // A batch DataFrame with values that Arrow and Python have.
     "readable" -> { document =>

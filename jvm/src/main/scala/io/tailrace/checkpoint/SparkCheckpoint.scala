@@ -87,12 +87,12 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
         val noted = parse(entry(1))
         val JInt(timeMs) = (noted \ "batchTimestampMs"): @unchecked
         val sources = entry.toSeq.drop(2)
-        val named = if (entry(0).trim == "v2") sources.sorted.map(_.span(_ != ':')) else sources.map("" -> _)
+        val named = (if (hasNames(entry)) sources.sorted else sources).map(source(entry, _))
         BegunBatch(
           timeMs.toLong,
           noted \ "conf" \ WatermarkPolicy == JString("max"),
-          named.map(_._2.stripPrefix(":")),
-          named.map(_._1).filter(_.nonEmpty)
+          named.map(_._2),
+          named.map(_._1.stripSuffix(":")).filter(_.nonEmpty)
         )
       }
     }
@@ -100,6 +100,12 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
 
   /** The lines of a batch's entry: a version, settings, and where each source has been read to. */
   def entry(batch: Long): Array[String] = lines(new Path(offsets, batch.toString), batch)
+
+  private def hasNames(entry: Array[String]) = entry(0).trim == "v2"
+
+  /** The name of a source in a line of an entry, with its colon, if it has one; and its offset. */
+  private def source(entry: Array[String], line: String): (String, String) =
+    line.splitAt(if (hasNames(entry)) line.indexOf(':') + 1 else 0)
 
   /** Begins a batch without rows: it ends where the newest completed one has ended. The query runs it when it
     * starts again. A query that still runs elsewhere can no longer begin that batch, and ends with an error.
@@ -133,6 +139,16 @@ final class SparkCheckpoint(root: Path, conf: Configuration) {
   /** The whole entry of a batch, if it has begun. */
   def entryText(batch: Long): Option[String] =
     files.find(new Path(offsets, batch.toString)).map(new String(_, UTF_8))
+
+  /** Rewrites the offsets of the sources in a batch's entry, by one write. */
+  def setOffsets(batch: Long)(change: String => String): Unit = {
+    val before = entry(batch)
+    val sources = before.drop(2).map { line =>
+      val (name, offset) = source(before, line)
+      name + change(offset)
+    }
+    replaceEntry(batch, (before.take(2) ++ sources).mkString("\n"))
+  }
 
   /** Rewrites the entry of a batch. */
   def replaceEntry(batch: Long, entry: String): Unit =

@@ -87,6 +87,9 @@ trait WrapsTable extends Table {
   def source: Table
 }
 
+/** A source of a query that has no files in the directory of the checkpoint that Spark numbers. */
+trait UnnumberedSource extends Table
+
 /** Refuses a streaming query when it is started, in the caller's thread. */
 trait WriteCheck {
 

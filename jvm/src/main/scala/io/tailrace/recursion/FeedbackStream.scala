@@ -7,7 +7,7 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.connector.catalog.{SupportsRead, Table, TableCapability}
+import org.apache.spark.sql.connector.catalog.{SupportsRead, TableCapability}
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.connector.read.streaming._
 import org.apache.spark.sql.tailrace.{CancellableFSDataOutputStream, SparkSession, StreamingRun}
@@ -19,9 +19,12 @@ import org.json4s.jackson.{JsonMethods, Serialization}
 import io.tailrace.checkpoint.{BatchFiles, DurableFiles}
 import io.tailrace.common.{Errors, ModeErrors}
 import io.tailrace.driver.DriverRuns
+import io.tailrace.plan.UnnumberedSource
 
 /** The rows that are fed back, as a source of their own query. */
-final class FeedbackTable(settings: RecursionSettings, columns: StructType) extends Table with SupportsRead {
+final class FeedbackTable(settings: RecursionSettings, columns: StructType)
+    extends UnnumberedSource
+    with SupportsRead {
   override def name(): String = HopReport.name(settings)
   override def schema(): StructType = columns
   override def capabilities(): JavaSet[TableCapability] = EnumSet.of(TableCapability.MICRO_BATCH_READ)

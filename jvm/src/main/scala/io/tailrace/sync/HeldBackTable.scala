@@ -146,7 +146,9 @@ private[sync] object HeldBackSources {
     _ =>
       side.collectLeaves().filter(_.isStreaming).collectFirst {
         case source: StreamingRelationV2 if !source.table.isInstanceOf[SupportsRead] => source.table.name
-        case leaf if !leaf.isInstanceOf[StreamingRelationV2] => leaf.simpleString(100)
+        // A backfill reads its tables in a run with `availableNow`, which reads everything.
+        case leaf if !leaf.isInstanceOf[StreamingRelationV2] && !FrameStream.isIn(leaf) =>
+          leaf.simpleString(100)
       }
   }
 

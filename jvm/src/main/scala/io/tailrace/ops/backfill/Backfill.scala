@@ -2,11 +2,11 @@ package io.tailrace.ops.backfill
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.tailrace.{FrameStream, SparkPlans, SparkSession}
+import org.apache.spark.sql.tailrace.{FrameStream, SparkCheckpoints, SparkPlans, SparkSession}
 
 import io.tailrace.checkpoint.SparkCheckpoint
-import io.tailrace.common.LiteralPath
-import io.tailrace.ops.rewrite.StoppedQuery
+import io.tailrace.common.{Arguments, LiteralPath}
+import io.tailrace.ops.rewrite.{RewriteErrors, StoppedQuery}
 
 /** The progress of a backfill.
   *
@@ -75,6 +75,9 @@ private[tailrace] final class Backfill(session: SparkSession, checkpoint: String
   def begin(asked: BackfillPlan, dry: Boolean): BackfillPlan = SparkCheckpoint.readable(checkpoint) {
     if (session.conf.getOption(SparkCheckpoint.NamedSources).exists(_.toBoolean))
       throw BackfillErrors.namedSources()
+    // The live query may run.
+    if (!dry && SparkCheckpoints.isInUse(session, root, conf) && !state().handedOver)
+      throw RewriteErrors.inUse(checkpoint)
     val plan =
       if (new SparkCheckpoint(root, conf).begunBatches.nonEmpty)
         file.find.getOrElse(throw BackfillErrors.otherQuery(checkpoint))
@@ -101,7 +104,9 @@ private[tailrace] final class Backfill(session: SparkSession, checkpoint: String
         Seq(query.completed - 1, query.completed).filter(query.spark.begunBatches.contains).foreach { batch =>
           query.checkAlone()
           query.checkUnchanged()
-          query.spark.replaceEntry(batch, Backfill.withoutSlices(query.spark.entry(batch)))
+          query.spark.setOffsets(batch)(offset =>
+            if (SliceOffset.parse(offset).isEmpty) offset else SparkCheckpoint.Unread
+          )
         }
       }
     }
@@ -110,20 +115,27 @@ private[tailrace] final class Backfill(session: SparkSession, checkpoint: String
 }
 
 private[tailrace] object Backfill {
-  private def withoutSlices(entry: Array[String]): String =
-    entry.map(line => if (SliceOffset.parse(line).isEmpty) line else SparkCheckpoint.Unread).mkString("\n")
+  private val arguments = new Arguments("tailrace.backfill")
 
   /** A table as a stream.
     *
-    * @param live the stream that follows
+    * @param name  of the table, in the arguments
+    * @param live  the stream that follows. Spark's log has a position for each source of it, and one for the table
     */
   def stream(
+      name: String,
       table: DataFrame,
       live: DataFrame,
       time: String,
       slices: Slices,
       until: Option[Long]
   ): DataFrame = {
+    val sources = SparkPlans.analyzed(live).collectLeaves().count(_.isStreaming)
+    if (sources != 1) {
+      val allowed =
+        "a stream of one source: take each source as an argument, and make the union in the pipeline"
+      throw arguments.invalid(s"streams['$name']", s"$sources sources", allowed)
+    }
     val session = SparkPlans.session(table)
     val parts = new SlicedTable(table, time, slices, until, live.schema)
     SparkPlans.toFrame(session, FrameStream.of(session, parts))

@@ -78,4 +78,10 @@ private[tailrace] object BackfillErrors {
     refuse("TAILRACE_BACKFILL_UNFINISHED", "checkpoint" -> checkpoint, "read" -> read, "slices" -> of)
 
   def namedSources(): TailraceAnalysisException = refuse("TAILRACE_BACKFILL_NAMED_SOURCES")
+
+  /** @param source its node in the plan, for people */
+  def otherSource(source: String): TailraceAnalysisException =
+    refuse("TAILRACE_BACKFILL_OTHER_SOURCE", "source" -> source)
+
+  def sink(name: String): TailraceAnalysisException = refuse("TAILRACE_BACKFILL_SINK", "sink" -> name)
 }

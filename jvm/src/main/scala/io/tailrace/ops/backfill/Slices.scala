@@ -85,6 +85,8 @@ private[tailrace] final class SlicedTable(
     SliceOffset(Math.min(read + 1, slices.count), slices.count).json
   }
 
+  override def end: String = SliceOffset(slices.count, slices.count).json
+
   override def rows(from: Option[String], to: String): DataFrame = {
     val read = from.fold(0)(of(_).read)
     table.where(slices.rows(named(time), read, of(to).read, until))

@@ -36,6 +36,9 @@ trait FrameParts {
     */
   def next(offset: Option[String]): String
 
+  /** The offset after the last part. */
+  def end: String
+
   /** The rows between two offsets, as a batch DataFrame. */
   def rows(from: Option[String], to: String): DataFrame
 }
@@ -52,6 +55,9 @@ final class FrameStream private (parts: FrameParts) extends Source with Supports
 
   override def latestOffset(start: ConnectorOffset, limit: ReadLimit): ConnectorOffset =
     FrameStream.At(parts.next(Option(start).map(_.json)))
+
+  /** So what counts idle time knows that the source has unread rows. */
+  override def reportLatestOffset(): ConnectorOffset = FrameStream.At(parts.end)
 
   override def getOffset: Option[Offset] =
     throw new UnsupportedOperationException("latestOffset(Offset, ReadLimit) is the one to call")
@@ -79,6 +85,12 @@ object FrameStream {
   /** @return a relation that a streaming query may read */
   def of(session: SparkSession, parts: FrameParts): LogicalPlan =
     StreamingExecutionRelation(new FrameStream(parts), session)
+
+  /** True if a node of a plan is such a relation. */
+  def isIn(node: LogicalPlan): Boolean = node match {
+    case relation: StreamingExecutionRelation => relation.source.isInstanceOf[FrameStream]
+    case _ => false
+  }
 
   /** A query's filters, `key IS NOT NULL` of a join for instance, otherwise make columns NOT NULL in the schema of its
     * state, if nothing is between them and the rows. Above files there is a projection.

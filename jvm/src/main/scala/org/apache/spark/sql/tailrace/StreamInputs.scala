@@ -26,6 +26,8 @@ final class StreamInputs private (execution: StreamExecution, relations: Seq[Log
 
   /** Names of the inputs. Two queries with the same input have a name in common. */
   def names: Seq[String] = relations.flatMap {
+    // Tables have no name. No two queries read the same history, because each backfills its own live streams.
+    case history if FrameStream.isIn(history) => Seq(s"history of the query ${execution.id}")
     case v1: StreamingExecutionRelation => Seq(StreamInputs.name(v1.source))
     case v2: StreamingDataSourceV2ScanRelation =>
       val options = StreamInputs.options(v2)

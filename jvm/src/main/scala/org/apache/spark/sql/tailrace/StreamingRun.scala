@@ -324,6 +324,9 @@ final class QueryStart private (statement: WriteToStreamStatement) {
 
   def sink: Table = statement.sink
 
+  /** False if the sink keeps rows in this process only, and the query can't resume. */
+  def resumes: Boolean = statement.recoverFromCheckpointLocation
+
   /** The sink's name in an error. A [[Sink]] has none. */
   def sinkName: String = sink match {
     case old: Sink => old.toString

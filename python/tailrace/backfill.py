@@ -317,7 +317,8 @@ def _with_nulls(column: StructField) -> Column:
 
 def _allowing_nulls(kind: Any) -> Any:  # noqa: ANN401  a type as JSON
     if isinstance(kind, list):
-        return [_allowing_nulls(one) for one in kind]
+        elements: list[Any] = kind
+        return [_allowing_nulls(one) for one in elements]
     if not isinstance(kind, dict):
         return kind
     parts = cast("dict[str, Any]", kind)

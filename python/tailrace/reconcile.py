@@ -233,8 +233,8 @@ def _answer(
         except TailraceJoinError as error:
             if error.condition == _MIXED:
                 error.add_note(
-                    "`tables` of tailrace.reconcile takes batch DataFrames in place of streams, by their names:"
-                    f" it has {sorted(frames) or 'none'}."
+                    "`tables` of tailrace.reconcile takes batch DataFrames in place of streams, by name: it "
+                    f"has {sorted(frames) or 'none'}."
                 )
             raise
     if not isinstance(definition, DataFrame):  # pyright: ignore[reportUnnecessaryIsInstance]

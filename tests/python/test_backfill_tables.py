@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as f
 
+from backfill_scenes import ENDS, Scene, feed_all, labelled, made_rows, split
 from streams import at
 from tailrace._bridge import calls
-from test_backfill import _ENDS, Scene, _feed_all, _labelled, _made, _split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -52,15 +52,15 @@ _TABLES: Mapping[str, Callable[[DataFrame, Path], DataFrame]] = {
     ],
 )
 def test_any_table_will_do(spark: SparkSession, tmp_path: Path, made: str) -> None:
-    left, right = _made(3)
-    scene = Scene(spark, tmp_path, _labelled)
-    (old, new), (known, later) = _split(left, 900), _split(right, 900)
+    left, right = made_rows(3)
+    scene = Scene(spark, tmp_path, labelled)
+    (old, new), (known, later) = split(left, 900), split(right, 900)
     tables = {
         side: _TABLES[made](table, tmp_path / f"table-{side}")
         for side, table in scene.tables(old, known).items()
     }
     history = scene.backfill(tables, at(900))
-    _feed_all(scene, {"left": new, "right": later}, _ENDS)
+    feed_all(scene, {"left": new, "right": later}, ENDS)
     scene.run_live(history)
     assert scene.rows() == scene.expected(left, right)
 
@@ -68,9 +68,9 @@ def test_any_table_will_do(spark: SparkSession, tmp_path: Path, made: str) -> No
 def test_a_scan_reads_what_the_query_needs(
     spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    scene = Scene(spark, tmp_path, _labelled)
+    scene = Scene(spark, tmp_path, labelled)
     path = str(tmp_path / "table")
-    scene.frame("left", _made(4)[0]).write.parquet(path)
+    scene.frame("left", made_rows(4)[0]).write.parquet(path)
     table = spark.read.parquet(path)
     rows = calls.plan(
         "backfill_stream",

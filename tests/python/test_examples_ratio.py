@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections import Counter, defaultdict
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +14,6 @@ from pyspark.errors import StreamingQueryException
 import tailrace
 from example_frames import SCHEMA, examples, frame
 from streams import at
-from tailrace import TailraceJoinError
 from tailrace.errors import TailraceStateError
 from tailrace.testing import crash_at_every_step
 
@@ -363,68 +362,6 @@ def test_settings_of_the_ratio_may_change_at_a_restart(spark: SparkSession, stre
             query.run()
 
 
-def test_a_batch_has_the_exact_rate_of_each_window(spark: SparkSession) -> None:
-    tables = _tables(spark)
-    everything = [row.asDict() for row in _define(*tables).batch().collect()]
-    kept = _weights(row.asDict() for row in _sampled(*tables).batch().collect())
-    shares = _shares(spark)
-    windows: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    for row in everything:
-        micros = row["at"].timestamp()
-        windows[int(micros // _OVER)].append(row)
-    assert len(windows) > 2
-    expected = {}
-    for rows in windows.values():
-        positives = sum(len(row["click"]) > 0 for row in rows)
-        rate = min(1.0, 2.0 * max(1, positives) / max(1, len(rows) - positives))
-        for row in rows:
-            mine = rate if not row["click"] else 1.0
-            if shares[row["id"]] < mine:
-                expected[row["id"]] = 1 / mine
-    assert kept == expected
-    assert 0 < len(kept) < len(everything)
-
-
-def test_windows_of_a_batch_begin_at_multiples_of_over_before_1970_too(spark: SparkSession) -> None:
-    times = [-161, -160, -159, -1, 0, 1, 159, 160]
-    rows = [(i, i, second) for i, second in enumerate(times)]
-    impressions, clicks = (
-        spark.createDataFrame(some, "id long, user long, s long").selectExpr(
-            "id", "user", "timestamp_seconds(s) AS at"
-        )
-        for some in (rows, [(0, 99, 0)])
-    )
-    counts = Counter(second // _OVER for second in times)
-    assert sorted(counts.items()) == [(-2, 1), (-1, 3), (0, 3), (1, 1)]
-    kept = [
-        _sampled(impressions, clicks, ratio={"click": 1}, seed=seed).batch().collect() for seed in range(4)
-    ]
-    found = {row["id"]: row["weight"] for some in kept for row in some}
-    assert found == {i: float(counts[times[i] // _OVER]) for i in found}
-    assert {times[i] // _OVER for i in found} == {-2, -1, 0, 1}
-
-
-def test_a_batch_counts_no_orphan_and_no_example_without_a_time_in_a_window(spark: SparkSession) -> None:
-    impressions = frame(spark, *((i, i, 1) for i in range(8))).unionByName(
-        spark.createDataFrame([(100 + i, i, None) for i in range(4)], SCHEMA)
-    )
-    # None of them has an impression, and one has no key.
-    clicks = frame(spark, *((i, 99, 1) for i in range(20)), (30, None, 1))
-    found: dict[tuple[str | None, bool], list[float | None]] = defaultdict(list)
-    for seed in range(6):
-        made = examples(impressions, orphans=True)
-        made = made.label("click", clicks, time="at", after=f"{_AFTER} seconds")
-        for row in made.sample(ratio={"click": 1}, seed=seed, over="1 hour").batch().collect():
-            found[row["_mark"], row["id"] is None or row["id"] >= 100].append(row["weight"])
-    # Eight negatives in the hour, four without one, and no positive: of each, one is kept on average.
-    assert set(found.pop((None, False))) == {8.0}
-    assert set(found.pop((None, True))) == {4.0}
-    assert {mark: set(weights) for (mark, _), weights in found.items()} == {
-        "unmatched_right": {None},
-        "null_right": {None},
-    }
-
-
 def test_weights_estimate_all_negatives_over_many_seeds(spark: SparkSession) -> None:
     tables = [table.localCheckpoint() for table in _tables(spark)]
     everything = _define(*tables).batch().collect()
@@ -620,96 +557,3 @@ def test_an_import_begins_with_the_counts_of_all_partitions(
         for one in (query, whole):
             one.run()
         _check(oracle, whole.new_rows(), query.new_rows(), _places(spark, 2), _shares(spark))
-
-
-_INVALID, _CONFLICT, _NEEDS = (f"TAILRACE_OPTION_{name}" for name in ("INVALID", "CONFLICT", "NEEDS"))
-
-
-@pytest.mark.parametrize(
-    ("given", "condition", "text"),
-    [
-        ({"ratio": {}}, _INVALID, "`ratio` of tailrace.examples is '{}'. It has to be one label or more"),
-        ({"ratio": {"click": 0}}, _INVALID, "`the ratio of 'click'` of tailrace.examples is '0.0'"),
-        ({"ratio": {"click": -1}}, _INVALID, "is '-1.0'. It has to be a number above 0"),
-        ({"ratio": {"click": math.nan}}, _INVALID, "is 'nan'. It has to be a number above 0"),
-        ({"ratio": {"click": math.inf}}, _INVALID, "is 'inf'. It has to be a number above 0"),
-        (
-            {"ratio": {"clik": 1}},
-            _INVALID,
-            "`ratio` of tailrace.examples is 'clik'. It has to be names of labels: 'click'",
-        ),
-        ({"ratio": {"click": 1, "CLICK": 2}}, _INVALID, "is 'click'. It has to be each label once"),
-        ({"over": "0 seconds"}, _INVALID, "`over` of tailrace.examples is '0 seconds'"),
-        ({"over": "1 month"}, _INVALID, "months and years have no fixed length"),
-        (
-            {"start": 0},
-            _INVALID,
-            "`start` of tailrace.examples is '0.0'. It has to be above 0, and at most 1",
-        ),
-        ({"start": 1.5}, _INVALID, "`start` of tailrace.examples is '1.5'"),
-        ({"start": math.nan}, _INVALID, "`start` of tailrace.examples is 'nan'"),
-        ({"rates": {"size(click) = 0": 0.5}}, _CONFLICT, "`rates` of tailrace.examples"),
-        ({"rates": {}, "ratio": None, "over": None}, _INVALID, "or none with `ratio`"),
-        ({"rates": {"true": 0.5}, "ratio": None}, _NEEDS, "`over` of tailrace.examples"),
-        ({"rates": {"true": 0.5}, "ratio": None, "over": None, "start": 0.5}, _NEEDS, "`start` of"),
-    ],
-)
-def test_hostile_ratios_are_refused(
-    spark: SparkSession, given: dict[str, Any], condition: str, text: str
-) -> None:
-    with pytest.raises(TailraceJoinError) as caught:
-        _sampled(*_tables(spark, _STEPS[:1]), **given).batch()
-    assert caught.value.condition == condition
-    assert text in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("ratio", "text"),
-    [
-        ("click", "`ratio` must be a Mapping, not str"),
-        ({"click": "3"}, "`ratio` must be a number above 0, not str"),
-        ({"click": True}, "`ratio` must be a number above 0, not bool"),
-        ({"click": 10**400}, "`ratio` must be a number above 0, not one of 401 digits"),
-        ({3: 1.0}, "`ratio` must be a string, not int"),
-    ],
-)
-def test_a_ratio_of_another_type_is_refused(spark: SparkSession, ratio: Any, text: str) -> None:  # noqa: ANN401
-    with pytest.raises(TypeError, match=text):
-        _sampled(*_tables(spark, _STEPS[:1]), ratio=ratio)
-
-
-def test_versions_of_an_example_have_no_ratio(spark: SparkSession) -> None:
-    impressions, clicks = _tables(spark, _STEPS[:1])
-    horizons = _sampled(impressions, clicks).horizons("5 seconds")
-    amended = examples(impressions, amend_for="1 minute").label(
-        "click", clicks, time="at", after="10 seconds"
-    )
-    for made, argument in (
-        (horizons, "horizons"),
-        (amended.sample(ratio={"click": 1}, seed=1), "amend_for"),
-    ):
-        with pytest.raises(TailraceJoinError, match=f"`{argument}` of tailrace.examples") as caught:
-            made.batch()
-        assert caught.value.condition == _CONFLICT
-        assert "versions of one example would be decided by several rates" in str(caught.value)
-
-
-def test_impressions_that_change_are_refused_in_a_batch(spark: SparkSession) -> None:
-    impressions, clicks = _tables(spark, _STEPS[:1])
-    with pytest.raises(TailraceJoinError, match="are the same each time they are read") as caught:
-        _sampled(impressions.where("rand() < 0.5"), clicks).batch()
-    assert caught.value.condition == _INVALID
-
-
-def test_reconcile_refuses_a_ratio(spark: SparkSession) -> None:
-    tables = _tables(spark, _STEPS[:1])
-    made = _sampled(*tables)
-    with pytest.raises(TailraceJoinError, match="keep other negatives") as caught:
-        tailrace.reconcile(made.batch(), made)
-    assert caught.value.condition == _CONFLICT
-
-
-def test_a_ratio_is_shown_as_its_call(spark: SparkSession) -> None:
-    made = _sampled(*_tables(spark, _STEPS[:1]), start=0.5)
-    shown = f".sample(ratio={{'click': 2.0}}, seed=7, over='{_OVER} seconds', start=0.5)"
-    assert repr(made).splitlines()[-1].strip() == shown

@@ -51,7 +51,8 @@ def _keys_of(case: Case, label: str, number: int) -> dict[str, Any]:
     """The label's keys of an event. Those that other labels don't have are there if none of them is null."""
     (on,) = (one.on for one in case.labels if one.name == label)
     (event,) = (one for one in case.events[label] if one.id == number)
-    further = set(on) - set.intersection(*(set(one.on) for one in case.labels))
+    common = set.intersection(*(set(one.on) for one in case.labels))
+    further = {key for key in on if key not in common}
     if any(getattr(event, key) is None for key in further):
         on = tuple(set(on) - further)
     return {key: getattr(event, key) if key in on else None for key in _KEYS}

@@ -2,11 +2,20 @@ package io.tailrace.ops.backfill
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.tailrace.{FrameStream, SparkCheckpoints, SparkPlans, SparkSession}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.tailrace.{
+  FrameStream,
+  QueryStart,
+  SparkCheckpoints,
+  SparkPlans,
+  SparkSession,
+  StreamingRelationV2
+}
 
 import io.tailrace.checkpoint.SparkCheckpoint
 import io.tailrace.common.{Arguments, LiteralPath}
 import io.tailrace.ops.rewrite.{RewriteErrors, StoppedQuery}
+import io.tailrace.plan.{UnnumberedSource, WriteCheck}
 
 /** The progress of a backfill.
   *
@@ -140,4 +149,37 @@ private[tailrace] object Backfill {
     val parts = new SlicedTable(table, time, slices, until, live.schema)
     SparkPlans.toFrame(session, FrameStream.of(session, parts))
   }
+}
+
+/** Refuses a history that the live query couldn't resume, before its first micro-batch.
+  *
+  * Spark numbers the sources of a query in the order of its plan, and their directories in the checkpoint have these
+  * numbers. A [[SlicedTable]] has neither:
+  *
+  * {{{
+  *   the pipeline   impressions    devices, a stream that is no argument
+  *   history        -              sources/0
+  *   live           sources/0      sources/1
+  * }}}
+  *
+  * So impressions would begin with the files that devices have read.
+  */
+private[tailrace] object BackfillWriteCheck extends WriteCheck {
+  override def apply(start: QueryStart): Unit = {
+    val sources = start.plan.collectLeaves().filter(_.isStreaming)
+    if (sources.exists(FrameStream.isIn)) {
+      sources.find(source => !FrameStream.isIn(source) && !isUnnumbered(source)).foreach { other =>
+        throw BackfillErrors.otherSource(other.simpleString(MostFields))
+      }
+      if (!start.resumes) throw BackfillErrors.sink(start.sinkName)
+    }
+  }
+
+  /** A recursion keeps its rows under its own name. */
+  private def isUnnumbered(source: LogicalPlan): Boolean = source match {
+    case relation: StreamingRelationV2 => relation.table.isInstanceOf[UnnumberedSource]
+    case _ => false
+  }
+
+  private val MostFields = 10
 }

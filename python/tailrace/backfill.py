@@ -317,8 +317,7 @@ def _with_nulls(column: StructField) -> Column:
 
 def _allowing_nulls(kind: Any) -> Any:  # noqa: ANN401  a type as JSON
     if isinstance(kind, list):
-        elements: list[Any] = kind
-        return [_allowing_nulls(one) for one in elements]
+        return [_allowing_nulls(one) for one in cast("list[object]", kind)]
     if not isinstance(kind, dict):
         return kind
     parts = cast("dict[str, Any]", kind)

@@ -132,7 +132,7 @@ def _landings(
 
 
 def _rate(read: Callable[[], int], rounds: int) -> tuple[int, float]:
-    """How many rows it reads, and how many in a second."""
+    """The number of rows that it reads, and their rate in rows per second."""
     rates = []
     for _ in range(rounds + 1):
         begin = time.perf_counter()

@@ -22,16 +22,13 @@ from typing import TYPE_CHECKING
 import report
 from measure import Jvm
 from queries import QUERIES, stream
-from rounds import Cost, compared, run, table
+from rounds import compared, in_turn, table
 from session import local
 from workload import Workload, prepare
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import DataFrame, SparkSession
 
-    from workload import Streams
 
 _LATE_SHARE, _TWENTY_MINUTES_MS = 0.05, 1_200_000.0
 _BAR = 0.95
@@ -54,21 +51,6 @@ def _made(spark: SparkSession, data: Path, engine: str) -> DataFrame:
     return QUERIES[engine](left, right, "30 minutes", 2)
 
 
-def _in_turn(
-    spark: SparkSession, jvm: Jvm, data: Streams, engines: Sequence[str], a: argparse.Namespace
-) -> dict[str, list[Cost]]:
-    costs: dict[str, list[Cost]] = {engine: [] for engine in engines}
-    for i in range(a.cold + a.rounds):
-        for engine in engines[:: 1 if i % 2 == 0 else -1]:
-            cost = run(partial(_made, spark, data.path, engine), f"{data.path}-checkpoint", jvm)
-            if cost.rows != data.rows:
-                raise RuntimeError(f"{engine} has read {cost.rows} rows of {data.rows}")
-            print(f"round {i + 1}, {engine}: {cost.seconds:.2f} s, CPU {cost.cpu:.2f} s", flush=True)
-            if i >= a.cold:
-                costs[engine].append(cost)
-    return costs
-
-
 def main() -> int:
     """Runs the command line. Returns the exit code: 1 below the bar."""
     parser = argparse.ArgumentParser(
@@ -81,11 +63,12 @@ def main() -> int:
     lines = report.heading(str(vars(a)))
     rates = []
     with tempfile.TemporaryDirectory(prefix="tailrace-bench-") as folder:
+        work = Path(folder).resolve()
         spark = local("4g", {"spark.sql.streaming.numRecentProgressUpdates": "100000"})
         jvm = Jvm.of_this_process()
         for name, (engines, workload) in _cases(a.left).items():
-            data = prepare(workload, Path(folder).resolve())
-            costs = _in_turn(spark, jvm, data, engines, a)
+            data = prepare(workload, work)
+            costs = in_turn(engines, partial(_made, spark, data.path), data.rows, work, jvm, a)
             shutil.rmtree(data.path)
             rate, cpu = compared(*costs.values())
             rates.append(rate)

@@ -22,7 +22,7 @@ from examples import deal_out
 from label_queries import LABEL_QUERIES
 from measure import Jvm
 from queries import stream
-from rounds import Cost, compared, run, table
+from rounds import compared, in_turn, table
 from session import local
 from workload import Workload, prepare
 
@@ -47,20 +47,12 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--cold", type=int, default=2, help="rounds that aren't counted")
     a = parser.parse_args()
-    costs: dict[str, list[Cost]] = {engine: [] for engine in _ENGINES}
     with tempfile.TemporaryDirectory(prefix="tailrace-bench-") as folder:
         work = Path(folder).resolve()
         data = deal_out(prepare(Workload(left=a.left), work))[1]
         spark = local("4g", {"spark.sql.streaming.numRecentProgressUpdates": "100000"})
         jvm = Jvm.of_this_process()
-        for i in range(a.cold + a.rounds):
-            for engine in _ENGINES[:: 1 if i % 2 == 0 else -1]:
-                cost = run(partial(_made, spark, data.path, engine), f"{work}/{engine}-{i}", jvm)
-                if cost.rows != data.rows:
-                    raise RuntimeError(f"{engine} has read {cost.rows} rows of {data.rows}")
-                print(f"round {i + 1}, {engine}: {cost.seconds:.2f} s, CPU {cost.cpu:.2f} s", flush=True)
-                if i >= a.cold:
-                    costs[engine].append(cost)
+        costs = in_turn(_ENGINES, partial(_made, spark, data.path), data.rows, work, jvm, a)
         spark.stop()
     rate, cpu = compared(costs["examples-1"], costs["join-1"])
     lines = [*report.heading(str(vars(a))), "", *table(costs), ""]

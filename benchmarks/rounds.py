@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from pyspark.sql import DataFrame
 
@@ -47,6 +50,36 @@ def run(made: Callable[[], DataFrame], checkpoint: str, jvm: Process) -> Cost:
     cpu = jvm.cpu_seconds() - cpu
     shutil.rmtree(checkpoint)
     return Cost(seconds, cpu, sum(p.numInputRows for p in query.recentProgress))
+
+
+def in_turn(
+    engines: Sequence[str],
+    made: Callable[[str], DataFrame],
+    rows: int,
+    work: Path,
+    jvm: Process,
+    a: Namespace,
+) -> dict[str, list[Cost]]:
+    """Runs engines by turns in one JVM, every second round from the last one to the first.
+
+    Args:
+        engines: their names.
+        made: makes the frame of one.
+        rows: that each has to read.
+        work: for checkpoints.
+        jvm: the one that runs the queries.
+        a: of the command line: `cold` rounds aren't counted, and `rounds` are.
+    """
+    costs: dict[str, list[Cost]] = {engine: [] for engine in engines}
+    for i in range(a.cold + a.rounds):
+        for engine in engines[:: 1 if i % 2 == 0 else -1]:
+            cost = run(partial(made, engine), f"{work}/{engine}-{i}", jvm)
+            if cost.rows != rows:
+                raise RuntimeError(f"{engine} has read {cost.rows} rows of {rows}")
+            print(f"round {i + 1}, {engine}: {cost.seconds:.2f} s, CPU {cost.cpu:.2f} s", flush=True)
+            if i >= a.cold:
+                costs[engine].append(cost)
+    return costs
 
 
 def table(costs: Mapping[str, Sequence[Cost]]) -> list[str]:

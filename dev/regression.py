@@ -78,7 +78,7 @@ def measured(before: str, after: str, workload: str, pairs: int) -> list[float]:
 
 
 def slower(measure: Callable[[int], list[float]], pairs: int) -> float | None:
-    """How fast it is as a multiple of before, if it is slower. A verdict needs two measurements that agree.
+    """The speed as a multiple of before, if it is less. A verdict needs two measurements that agree.
 
     Args:
         measure: gives the ratios of so many pairs.

@@ -75,6 +75,7 @@ def test_a_scan_reads_what_the_query_needs(
     rows = calls.plan(
         "backfill_stream",
         table,
+        name="left",
         frame=table,
         live=scene.streams()["left"],
         event_time="l_ts",

@@ -138,8 +138,8 @@ class Range:
         """
         begin = self.begin if since is None else since
         end = self.end if until is None else until
-        if self.open_from is not None:
-            end = min(self.open_from, self.open_from if end is None else end)
+        if self.open_from is not None and (end is None or end > self.open_from):
+            end = self.open_from
         return Range(begin, end, self.open_from)
 
 

@@ -129,8 +129,7 @@ object FrameStream {
 }
 
 /** The rows of a scan, which is planned with the query that reads them: so the scan reads the columns alone that the
-  * query needs, with its filters, and its code is compiled into that of the query. From an RDD of the same rows a join
-  * is read at 0.7 of the rate.
+  * query needs, with its filters, and its code is compiled into that of the query.
   *
   * {{{
   *   micro-batch   Exchange - Project(user, time) - ScannedPart      Exchange - Project(user, time)
